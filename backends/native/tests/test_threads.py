@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback_native import _native
+from pullback_native import INSTRUCTIONS, _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.threads import number_of_threads
 
@@ -78,6 +78,23 @@ def test_results_do_not_depend_on_the_threads(name):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.fixture
+def products_of_one_thread(monkeypatch):
+    """Products that BLAS computes have one thread: in several, it may add in another order."""
+
+    def alone(product):
+        def call(*inputs):
+            with number_of_threads(1):
+                return product(*inputs)
+
+        return call
+
+    if INSTRUCTIONS == "base":
+        for name in ("matmul", "linear"):
+            monkeypatch.setattr(_native, name, alone(getattr(_native, name)))
+
+
+@pytest.mark.usefixtures("products_of_one_thread")
 @pytest.mark.parametrize("batch", [15, 17, 33])
 def test_recurrences_of_uneven_parts_have_the_same_bits(batch):
     time, features, units, off = 20, 49, 128, {"reverse": False}
