@@ -4,17 +4,6 @@
  * Every element of a product is the sum of its terms in an order that does not depend on where a
  * piece begins, as in product.inc.h. */
 
-/* How many rows of b `few_rows` reads at once: that many streams of memory. */
-#define STREAMS 8
-typedef uint16_t Halves __attribute__((vector_size(2 * WIDTH), aligned(2), may_alias));
-typedef uint32_t Bits __attribute__((vector_size(4 * WIDTH)));
-
-INLINE float widened(Bfloat16 x) { return as_float((int32_t)((uint32_t)x << 16)); }
-
-INLINE Vec widened_vector(const Bfloat16 *x) {
-    return (Vec)(__builtin_convertvector(*(const Halves *)x, Bits) << 16);
-}
-
 /* To the nearest, ties to even. Of NaN the sign is kept, and nothing else. */
 INLINE Bfloat16 narrowed(float x) {
     uint32_t bits = (uint32_t)as_bits(x);
@@ -165,35 +154,6 @@ LOOP(product_bfloat16, Bfloat16ProductArgs) {
 
 /* Few rows: b is read once, in place, at the speed of memory. ---------------------------------- */
 
-/* sums += a @ b for `streams` rows of b, `vectors` vectors at once; a is (streams, rows). */
-INLINE void add_streams(const int rows, const int vectors, const int streams, const float *a,
-                        const Bfloat16 *b, ptrdiff_t step_b, ptrdiff_t columns, float *sums) {
-    ptrdiff_t j = 0;
-    for (; j + vectors * WIDTH <= columns; j += vectors * WIDTH) {
-        Vec sum[MOST_FEW][2];
-        _Pragma("GCC unroll 8")
-        for (int i = 0; i < rows; i++)
-            for (int v = 0; v < vectors; v++)
-                sum[i][v] = *(const Vec *)(sums + i * columns + j + v * WIDTH);
-        _Pragma("GCC unroll 8")
-        for (int k = 0; k < streams; k++)
-            for (int v = 0; v < vectors; v++) {
-                Vec right = widened_vector(b + k * step_b + j + v * WIDTH);
-                _Pragma("GCC unroll 8")
-                for (int i = 0; i < rows; i++)
-                    sum[i][v] += a[k * rows + i] * right;
-            }
-        _Pragma("GCC unroll 8")
-        for (int i = 0; i < rows; i++)
-            for (int v = 0; v < vectors; v++)
-                *(Vec *)(sums + i * columns + j + v * WIDTH) = sum[i][v];
-    }
-    for (; j < columns; j++)
-        for (int i = 0; i < rows; i++)
-            for (int k = 0; k < streams; k++)
-                sums[i * columns + j] += a[k * rows + i] * widened(b[k * step_b + j]);
-}
-
 /* The products of a with `columns` rows of b that are one after the other, `several` at once: a is
  * (rows, inner), sums are `step` apart. Lanes are added in order. */
 INLINE void add_dots(const int rows, const int several, const float *a, const Bfloat16 *b,
@@ -228,8 +188,7 @@ INLINE void add_dots(const int rows, const int several, const float *a, const Bf
 INLINE void few_of(const int rows, const float *a, const Bfloat16 *b, ptrdiff_t step_b,
                    int b_in_rows, ptrdiff_t inner, ptrdiff_t columns, float *sums) {
     /* As many sums as there are registers for. */
-    const int vectors = WIDTH == 16 || rows <= 4 ? 2 : 1;
-    const int several = rows <= 2 ? 4 : WIDTH < 16 ? vectors : rows <= 4 ? 4 : 3;
+    const int several = rows <= 2 ? 4 : WIDTH < 16 ? (rows <= 4 ? 2 : 1) : rows <= 4 ? 4 : 3;
     ptrdiff_t j = 0;
     for (; !b_in_rows && j + several <= columns; j += several)
         add_dots(rows, several, a, b + j * step_b, step_b, inner, sums + j, columns);
@@ -237,12 +196,8 @@ INLINE void few_of(const int rows, const float *a, const Bfloat16 *b, ptrdiff_t 
         add_dots(rows, 1, a, b + j * step_b, step_b, inner, sums + j, columns);
     if (!b_in_rows)
         return;
-    ptrdiff_t k = 0;
     memset(sums, 0, (size_t)(rows * columns) * sizeof *sums);
-    for (; k + STREAMS <= inner; k += STREAMS)
-        add_streams(rows, vectors, STREAMS, a + k * rows, b + k * step_b, step_b, columns, sums);
-    for (; k < inner; k++)
-        add_streams(rows, vectors, 1, a + k * rows, b + k * step_b, step_b, columns, sums);
+    add_products(rows, 1, a, b, step_b, inner, columns, sums);
 }
 
 #define FEW(n)                                                                                     \

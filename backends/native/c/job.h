@@ -14,8 +14,8 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 
 /* Products with so few rows read a where it is, where the elements of a row are neighbours. */
 #define FEW_ROWS 240
-/* Products in bfloat16 with so few rows read b where it is, for so many rows at once. */
-#define FEW_NARROW_ROWS 16
+/* Products with so few rows read b once, where it is, for so many rows at once. */
+#define FEWEST_ROWS 16
 #define MOST_FEW 8
 /* Pieces of other products in bfloat16 are at most so large: their copies fit into a second-level
  * cache. */

@@ -20,6 +20,7 @@ LOOPS(DECLARATION)
 extern const Loop TABLE[];
 
 #include "tile.inc.h"
+#include "few.inc.h"
 #include "product.inc.h"
 #include "bfloat16.inc.h"
 #include "elementwise.inc.h"

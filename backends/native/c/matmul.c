@@ -166,8 +166,7 @@ static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bia
     Bfloat16ProductArgs args;
     ProductSizes *sizes = &args.sizes;
     ptrdiff_t items = arrange(x1, x2, sizeof(Bfloat16), shape, sizes);
-    int few =
-        sizes->rows <= FEW_NARROW_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
+    int few = sizes->rows <= FEWEST_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
     if (items < 0 || (!few && loops == loops_base))
         return NULL;
     PyObject *y = new_array_of(bfloat16, sizeof(Bfloat16), PyArray_NDIM(as_array(x1)), shape);

@@ -49,6 +49,53 @@ static int product_transposed(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner
     return done;
 }
 
+/* sums = a @ b for rows of b in memory, by the number of rows less 1; a is (inner, rows). */
+#define SUMS_OF(n)                                                                                 \
+    __attribute__((noinline)) static void sums_of_##n(ptrdiff_t inner, ptrdiff_t columns,          \
+                                                      const float *a, Matrix b, float *sums) {     \
+        memset(sums, 0, (size_t)(n * columns) * sizeof *sums);                                     \
+        add_products(n, 0, a, b.at, b.row, inner, columns, sums);                                  \
+    }
+SUMS_OF(1)
+SUMS_OF(2)
+SUMS_OF(3)
+SUMS_OF(4)
+SUMS_OF(5)
+SUMS_OF(6)
+SUMS_OF(7)
+SUMS_OF(8)
+
+/* As product_plus, for a few rows and a matrix b that has rows in memory. */
+static void product_of_few(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b,
+                           int add, const float *bias, float *c, ptrdiff_t step_c) {
+    static void (*const functions[])(ptrdiff_t, ptrdiff_t, const float *, Matrix, float *) = {
+        sums_of_1, sums_of_2, sums_of_3, sums_of_4, sums_of_5, sums_of_6, sums_of_7, sums_of_8};
+    float terms[MOST_FEW * DEPTH] ON_A_LINE, sums[TILE_COLUMNS * DEPTH] ON_A_LINE;
+    const ptrdiff_t parts = (rows + MOST_FEW - 1) / MOST_FEW, tall = (rows + parts - 1) / parts;
+    const ptrdiff_t most = TILE_COLUMNS * DEPTH / tall / (2 * WIDTH) * (2 * WIDTH);
+    const ptrdiff_t runs = (inner + DEPTH - 1) / DEPTH;
+    for (ptrdiff_t run = 0; run < runs; run++) {
+        ptrdiff_t k = run * inner / runs, depth = (run + 1) * inner / runs - k;
+        for (ptrdiff_t j = 0, wide; j < columns; j += wide) {
+            wide = least(most, columns - j);
+            for (ptrdiff_t top = 0, high; top < rows; top += high) {
+                high = least(tall, rows - top);
+                for (ptrdiff_t l = 0; l < depth; l++)
+                    for (ptrdiff_t i = 0; i < high; i++)
+                        terms[l * high + i] = a.at[(top + i) * a.row + (k + l) * a.column];
+                Matrix part = {b.at + k * b.row + j, b.row, 1, NULL};
+                functions[high - 1](depth, wide, terms, part, sums);
+                for (ptrdiff_t i = 0; i < high; i++) {
+                    float *target = c + (top + i) * step_c + j;
+                    const float *base = bias && !run ? bias + j : target, *sum = sums + i * wide;
+                    for (ptrdiff_t l = 0; l < wide; l++)
+                        target[l] = add || run ? base[l] + sum[l] : sum[l];
+                }
+            }
+        }
+    }
+}
+
 /* c = a @ b, or where `add`, c += a @ b, or c = bias + a @ b for a row `bias` that is not NULL; of
  * matrices (rows, inner) and (inner, columns); c in rows, `step_c` apart. 0 if there is no memory.
  */
@@ -56,6 +103,11 @@ static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matr
                         int add, const float *bias, float *c, ptrdiff_t step_c) {
     if (columns < WIDTH && rows > MANY_ROWS)
         return product_transposed(rows, columns, inner, a, b, add, bias, c, step_c);
+    if (rows > 1 && rows <= FEWEST_ROWS && columns >= TILE_COLUMNS && inner && b.column == 1
+        && !b.strips) {
+        product_of_few(rows, columns, inner, a, b, add, bias, c, step_c);
+        return 1;
+    }
     float strip[TILE_COLUMNS * DEPTH] ON_A_LINE, *block = NULL;
     int packed = a.column == 1 ? rows > FEW_ROWS && columns > FEW_COLUMNS
                                : a.row != 1 || columns > FEW_COLUMNS;

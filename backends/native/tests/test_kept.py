@@ -59,7 +59,7 @@ def nothing_kept():
 
 @pytest.mark.parametrize("columns", [16, 17, 32, 33, 100, 1000])
 @pytest.mark.parametrize("inner", [1, 384, 385, 1000])
-@pytest.mark.parametrize("rows", [2, 5, 6, 40, 300])
+@pytest.mark.parametrize("rows", [5, 6, 7, 40, 300])
 def test_products(rows, inner, columns):
     product = Product(normal(inner, columns), rows).run()
     assert product.kept
@@ -277,7 +277,7 @@ def test_a_program_that_writes_the_variable():
     assert not _native.kept_strips()
 
 
-@pytest.mark.parametrize("shape", [(8, 48, 15), (1, 48, 40), (513, 48, 40)])
+@pytest.mark.parametrize("shape", [(8, 48, 15), (1, 48, 40), (4, 48, 40), (513, 48, 40)])
 def test_products_that_gain_nothing(shape):
     rows, inner, columns = shape
     assert not Product(normal(inner, columns), rows).run().kept
@@ -296,13 +296,13 @@ def test_other_dtypes_and_tensors():
 
 def test_programs_of_several_batches_share_strips():
     product = Product().run()
-    for rows in (2, 16):
+    for rows in (5, 16):
         product.x = pb.asarray(normal(rows, 48))
         product.run()
     assert len(_native.kept_strips()) == 3
     assert len({id(strips) for strips in _native.kept_strips()}) == 1
     product.v.assign(normal(48, 40))
-    for rows in (2, 16, 8):
+    for rows in (5, 16, 8):
         product.x = pb.asarray(normal(rows, 48))
         product.run()
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pullback_native import _native
+from pullback_native import INSTRUCTION_SETS, _native
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
@@ -46,6 +46,21 @@ def test_matmul_within_the_rounding_of_its_terms(layouts, threads, instructions)
         assert y.shape == bound.shape
         assert y.dtype == np.float32
         assert (np.abs(y - np.matmul(*wide)) <= bound).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("instructions", INSTRUCTION_SETS[1:], indirect=True)
+def test_a_row_does_not_depend_on_the_rows_beside_it(layout, instructions):
+    """Products of 2 to 16 rows read x2 in another order than those of more, and add alike.
+
+    The first set leaves products to BLAS, which promises less.
+    """
+    for inner, columns in itertools.product([1, 7, 8, 255, 257, 385, 800], [16, 33, 97, 500]):
+        x1, x2, bias = normal(40, inner), laid_out(normal(inner, columns), layout), normal(columns)
+        many = _native.linear(x1, x2, bias)
+        for rows in (2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 16, 17):
+            for few in (x1[:rows], laid_out(x1[:rows], "turned")):
+                np.testing.assert_array_equal(_native.linear(few, x2, bias), many[:rows])
 
 
 def test_products_do_not_depend_on_the_threads(instructions):

@@ -2,7 +2,8 @@
 
 A product copies its second matrix to strips as wide as a tile. Where that is a weight, and products
 have few rows, the copy takes a large part of the time: it is kept, as long as the weight is the
-same array. So it takes the memory of the weight once more.
+same array. So it takes the memory of the weight once more. Products of the fewest rows make no
+copy, and are as fast (c/few.inc.h).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pullback_native import _native
 from pullback_native.kernels import convolution
 from pullback_native.loops import FLOAT32
 
+#: With fewer rows, a product by the weight where it is takes 0.75 to 1 of the time.
+_LEAST_ROWS = 5
 #: With more rows, the share of the copy is small: 5 % at 256.
 _MOST_ROWS = 512
 #: Of fewer columns, the transpose is computed (c/product.inc.h).
@@ -24,7 +27,7 @@ _LEAST_COLUMNS = 16
 
 
 def _is_worth(rows: int, weight: Kind) -> bool:
-    return 1 < rows <= _MOST_ROWS and weight.shape[-1] >= _LEAST_COLUMNS
+    return _LEAST_ROWS <= rows <= _MOST_ROWS and weight.shape[-1] >= _LEAST_COLUMNS
 
 
 def _keep_product(by_strips: Kernel) -> Keep:
