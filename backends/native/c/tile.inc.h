@@ -213,13 +213,16 @@ static inline float *room_for(ptrdiff_t count) {
 typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
 #define MIX(x, y, a, b, c, d) __builtin_shufflevector(x, y, a, b, c, d)
+#define MIX_EIGHT(x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
 #else
 typedef int Places __attribute__((vector_size(16)));
 #define MIX(x, y, a, b, c, d) __builtin_shuffle(x, y, (Places){a, b, c, d})
+typedef int EightPlaces __attribute__((vector_size(32)));
+#define MIX_EIGHT(x, y, ...) __builtin_shuffle(x, y, (EightPlaces){__VA_ARGS__})
 #endif
 
 /* out[k * wide + i] = in[i * step + k] for 4 rows i and 4 columns k. */
-static inline void transpose_four(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
+static inline void transpose_4(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
     Four a = *(const Four *)in, b = *(const Four *)(in + step);
     Four c = *(const Four *)(in + 2 * step), d = *(const Four *)(in + 3 * step);
     Four ab = MIX(a, b, 0, 4, 1, 5), cd = MIX(c, d, 0, 4, 1, 5);
@@ -230,6 +233,59 @@ static inline void transpose_four(const float *in, ptrdiff_t step, float *out, p
     *(Four *)(out + 3 * wide) = MIX(ab, cd, 2, 3, 6, 7);
 }
 
+#if WIDTH >= 8
+typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* out[k * wide + i] = in[i * step + k] for 8 rows i and 8 columns k: pairs of rows are interleaved,
+ * then pairs of pairs, then halves. */
+static inline void transpose_8(const float *in, ptrdiff_t step, float *out, ptrdiff_t wide) {
+    Eight x[8], y[8];
+    _Pragma("GCC unroll 8")
+    for (int i = 0; i < 8; i++)
+        x[i] = *(const Eight *)(in + i * step);
+    _Pragma("GCC unroll 8")
+    for (int i = 0; i < 8; i += 2) {
+        y[i] = MIX_EIGHT(x[i], x[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        y[i + 1] = MIX_EIGHT(x[i], x[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    _Pragma("GCC unroll 8")
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            x[i + 2 * j] = MIX_EIGHT(y[i + j], y[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            x[i + 2 * j + 1] = MIX_EIGHT(y[i + j], y[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    _Pragma("GCC unroll 8")
+    for (int k = 0; k < 4; k++) {
+        *(Eight *)(out + k * wide) = MIX_EIGHT(x[k], x[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(Eight *)(out + (k + 4) * wide) = MIX_EIGHT(x[k], x[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+#endif
+
+/* out[k * wide + i] = x[i * row + k] for `count` i and `inner` k, in blocks of n rows. */
+#define TRANSPOSE_BY(n)                                                                            \
+    static void transpose_by_##n(const float *x, ptrdiff_t row, ptrdiff_t count, ptrdiff_t inner,  \
+                                 ptrdiff_t wide, float *out) {                                     \
+        for (ptrdiff_t i = 0; i < count; i += n) {                                                 \
+            ptrdiff_t k = 0;                                                                       \
+            i = least(i, count - n); /* the last block may overlap the one before */               \
+            for (; k + n <= inner; k += n)                                                         \
+                transpose_##n(x + i * row + k, row, out + k * wide + i, wide);                     \
+            for (ptrdiff_t j = i; j < i + n; j += 4) {                                             \
+                ptrdiff_t l = k;                                                                   \
+                for (; l + 4 <= inner; l += 4)                                                     \
+                    transpose_4(x + j * row + l, row, out + l * wide + j, wide);                   \
+                for (; l < inner; l++)                                                             \
+                    for (ptrdiff_t m = j; m < j + 4; m++)                                          \
+                        out[l * wide + m] = x[m * row + l];                                        \
+            }                                                                                      \
+        }                                                                                          \
+    }
+TRANSPOSE_BY(4)
+#if WIDTH >= 8
+TRANSPOSE_BY(8)
+#endif
+
 /* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to
  * `wide`. */
 static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count,
@@ -239,16 +295,12 @@ static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_
         for (ptrdiff_t k = 0; k < inner; k++)
             memcpy(out + k * wide, x + k * column, (size_t)count * sizeof(float));
         i = count;
-    } else if (column == 1) {
-        for (; i < count && count >= 4; i += 4) {
-            ptrdiff_t k = 0;
-            i = least(i, count - 4); /* the last four may overlap those before */
-            for (; k + 4 <= inner; k += 4)
-                transpose_four(x + i * row + k, row, out + k * wide + i, wide);
-            for (; k < inner; k++)
-                for (ptrdiff_t j = i; j < i + 4; j++)
-                    out[k * wide + j] = x[j * row + k];
-        }
+#if WIDTH >= 8
+    } else if (column == 1 && count >= 8) {
+        transpose_by_8(x, row, i = count, inner, wide, out);
+#endif
+    } else if (column == 1 && count >= 4) {
+        transpose_by_4(x, row, i = count, inner, wide, out);
     }
     for (; i < wide; i++)
         for (ptrdiff_t k = 0; k < inner; k++)
