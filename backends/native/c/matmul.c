@@ -2,8 +2,9 @@
 #include "calls.h"
 #include "math32.h"
 
-/* Multiplications a nanosecond, on one thread. */
+/* Multiplications a nanosecond, on one thread; and bytes that it reads. */
 #define SPEED 50.0
+#define READING 24.0
 /* From this many nanoseconds on, each thread has two pieces, for one thread may start late. */
 #define MUCH 5e6
 /* A tile of the widest vectors: pieces are made of whole tiles. */
@@ -136,7 +137,10 @@ static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const fl
     if (!y || !size(y))
         return y;
     int32_t status = 0;
-    double cost = (double)sizes->rows * (double)sizes->columns * (double)(sizes->inner + 8) / SPEED;
+    double terms = (double)sizes->columns * (double)(sizes->inner + 8);
+    double cost = (double)sizes->rows * terms / SPEED, reading = sizeof(float) * terms / READING;
+    if (sizes->rows <= FEWEST_ROWS && cost < reading)
+        cost = reading;
     double cost_a = sizes->rows <= FEW_ROWS && sizes->a_column_step == 1 ? READ : COPY_A;
     if (cut_for_threads(items, cost, cost_a, sizes) < 0)
         return unless(1, y);
@@ -151,8 +155,8 @@ static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const fl
 
 /* bfloat16. ------------------------------------------------------------------------------------ */
 
-/* Bytes of b that a thread reads in a nanosecond. */
-#define READING 12.0
+/* Bytes of b that a thread reads and widens in a nanosecond. */
+#define WIDENING 12.0
 
 /* The size of pieces of at most `most`, which are whole tiles. */
 static ptrdiff_t even_size(ptrdiff_t most, ptrdiff_t count, ptrdiff_t tile) {
@@ -176,7 +180,7 @@ static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bia
     double terms = (double)sizes->columns * (double)(sizes->inner + 8);
     double cost = (double)sizes->rows * terms / SPEED;
     if (few)
-        cost = 2 * terms / READING > cost ? 2 * terms / READING : cost;
+        cost = 2 * terms / WIDENING > cost ? 2 * terms / WIDENING : cost;
     if (cut_for_threads(items, cost, COPY_A, sizes) < 0)
         return unless(1, y);
     if (few) {
