@@ -79,7 +79,7 @@ def test_a_graph_as_text():
     assert str(graph) == (
         "graph on cpu:0\n"
         "  input x0: float32[2, 3]\n"
-        "  constant c0\n"
+        "  constant c0: float32[] = 2\n"
         "  v0: float32[2, 3] = exp(x0)\n"
         "  v1: float32[2, 3] = multiply(v0, c0)\n"
         "  v2: float32[3] = sum(v1, axis=(0,), dtype=None, keepdims=False)\n"
@@ -423,3 +423,12 @@ def test_a_product_with_ones_keeps_the_layout_of_what_is_summed_further_on():
         plain = gradient(x)
         for _ in range(4):
             assert gradient(x) == plain
+
+
+def test_dtypes_are_named_without_their_library():
+    class Foreign:
+        def __str__(self):
+            return "torch.float32"
+
+    assert repr(Value("x", (2,), Foreign())) == "x: float32[2]"
+    assert repr(Value("x", (), int)) == "x: int[]"

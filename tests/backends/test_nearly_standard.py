@@ -1,14 +1,18 @@
 """`array_api.kernels` over a namespace that is nearly the standard's."""
 
 import types
+from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback import array_api, errors
+from pullback._numerics import error_function
 from pullback.array_api.namespace import FUNCTIONS, Completed, completed, lacks
 from pullback.conformance.derived import values
+from pullback.conformance.runner import conform
 from pullback.dtypes import bfloat16, float32, float64
 
 
@@ -138,3 +142,112 @@ def test_16_bit_floats_are_widened():
 def test_an_op_that_cannot_be_widened_is_an_error():
     with pytest.raises(errors.InputValueError, match="'floor' is not an elementwise op"):
         array_api.kernels(np, widen=["floor"])
+
+
+# A library without float64, as on many accelerators.
+
+SINGLE = Lacking("float64", "complex128")
+
+
+def test_nothing_is_missing_for_want_of_float64():
+    assert array_api.missing(SINGLE) == {}
+
+
+def test_the_zero_of_digamma_without_float64():
+    reference = pytest.importorskip("scipy.special").psi
+    x = (1.4616321 + np.arange(-50, 51) * 2.0**-23).astype(np.float32)
+    got = array_api.kernels(SINGLE)["digamma"](x)
+    np.testing.assert_allclose(got, reference(x.astype(np.float64)), rtol=1e-6)
+
+
+def test_erfc_in_float32_where_exp_is_right():
+    class Right:
+        """NumPy with the exp of float32 rounded once."""
+
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        @staticmethod
+        def exp(x):
+            return np.exp(x.astype(np.float64)).astype(np.float32)
+
+    reference = pytest.importorskip("scipy.special").erfc
+    x = np.linspace(-4, 9.1, 200_001).astype(np.float32)
+    right = reference(x.astype(np.float64))
+    error = np.abs(error_function.erfc32(Right(), x) - right)
+    assert np.max(error / np.spacing(right.astype(np.float32)).astype(np.float64)) < 4.5
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_floor_divide_and_arange_without_float64(dtype):
+    rng = np.random.default_rng(0)
+    x1 = np.concatenate([rng.normal(0, 50, 5000), np.arange(-50, 50)]).astype(dtype)
+    x2 = np.concatenate([rng.normal(0, 3, 5000), np.repeat([0.1, -0.3], 50)]).astype(dtype)
+    single, double = array_api.kernels(SINGLE), array_api.kernels(np)
+    np.testing.assert_array_equal(
+        single["floor_divide"](x1, x2), double["floor_divide"](x1, x2), strict=True
+    )
+    steps = {"start": 0.1, "stop": 7, "step": 0.01, "dtype": np.dtype(dtype), "device": None}
+    np.testing.assert_array_equal(single["arange"](**steps), double["arange"](**steps), strict=True)
+
+
+class Single(pb.Backend):
+    """NumPy without float64."""
+
+    name = "single"
+    dtypes: ClassVar = {
+        d: np.dtype(d) for d in pb.dtypes.ALL if d not in (float64, pb.complex128, bfloat16)
+    }
+    kernels: ClassVar = array_api.kernels(SINGLE)
+
+    def from_host(self, array, device, *, copy):
+        return np.array(array, copy=copy or None)
+
+    def to_host(self, array):
+        host = array.view()
+        host.flags.writeable = False
+        return host
+
+    def native(self, value):
+        return np.asarray(value)
+
+
+class SingleBodies(Single):
+    """The same without kernels of composites: their bodies run."""
+
+    name = "singlebodies"
+    kernels: ClassVar = {
+        name: kernel for name, kernel in Single.kernels.items() if pb.spec.OPS[name].primitive
+    }
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", [Single, SingleBodies])
+def test_a_backend_without_float64_conforms(kind):
+    pb.register_backend(kind(), replace=True)
+    ops = ["erf", "erfinv", "lgamma", "digamma", "polygamma", "gelu", "floor_divide", "arange"]
+    report = conform(kind.name, ops=ops, quick=True)
+    assert report.passed, report.stopped or [
+        f"{one.op}: {one.check}: {one.message}" for one in report.failures[:9]
+    ]
+
+
+def test_a_model_is_fitted_on_a_backend_without_float64():
+    pb.register_backend(Single(), replace=True)
+    x = np.random.default_rng(0).standard_normal((64, 4), np.float32)
+    y = (x[:, 0] > 0).astype(np.int32)
+    counts, area = pb.metrics.ConfusionMatrix(2), pb.metrics.AUC()
+    with pb.device("single"):
+        model = pb.Sequential([pb.layers.Dense(8, "gelu"), pb.layers.Dense(2)])
+        model.compile(pb.optimizers.Adam(0.05), "sparse_softmax_cross_entropy", ["accuracy"])
+        model.fit(x, y, epochs=8, verbose=False)
+        assert model.evaluate(x, y, verbose=False)["accuracy"] > 0.9
+        scores = model.predict(x, verbose=False)
+        counts(y, scores)
+        area(y, scores[:, 1] - scores[:, 0])
+        assert counts.result().dtype == float32
+        assert float(pb.sum(counts.result())) == 64
+        assert area.result() > 0.9
+        again = pb.metrics.ConfusionMatrix(2)
+        again.restore_state({"counts": np.ones((2, 2))})  # as saved where there is float64
+        assert again.result().tolist() == [[1, 1], [1, 1]]

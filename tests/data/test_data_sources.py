@@ -427,3 +427,42 @@ class TestCache:
                 list(dataset)
         path.write_bytes(data)
         assert values(dataset) == expected
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda: Dataset.range(4).map(lambda _: 1.5), "float32"),
+        (lambda: Dataset.range(4).map(lambda _: 3), "int32"),
+        (lambda: Dataset.range(4).map(lambda _: 2**40), "int64"),
+        (lambda: Dataset.range(4).map(lambda _: np.float64(1.5)), "float64"),
+        (lambda: Dataset.from_iterable([1.5, 2, 3, 0.5]), "float32"),
+        (lambda: Dataset.from_iterable([np.float32(1), np.int64(2)] * 2), "float32"),
+    ],
+)
+def test_numbers_in_a_batch_have_the_dtype_that_they_have_alone(make, dtype):
+    for stage in (
+        lambda data: data.batch(2),
+        lambda data: data.padded_batch(2),
+        lambda data: data.window(2),
+        lambda data: data.batch(1).batch(2),
+    ):
+        assert {str(batch.dtype) for batch in stage(make())} == {dtype}
+
+
+@pytest.mark.parametrize("method", ["batch", "padded_batch", "window", "take", "skip", "repeat",
+                                    "shuffle", "prefetch"])  # fmt: skip
+def test_sizes_are_integers(method):
+    with pytest.raises(pb.errors.InputTypeError, match=rf"^{method}: an integer is expected, got"):
+        getattr(Dataset.range(4), method)(2.5)
+
+
+def test_functions_of_stages_are_functions():
+    def numbers():
+        yield 1
+
+    with pytest.raises(pb.errors.InputTypeError, match=r"takes a function .* without \(\)"):
+        Dataset.from_generator(numbers())
+    for method in ("map", "filter", "interleave"):
+        with pytest.raises(pb.errors.InputTypeError, match=f"^{method} takes a function"):
+            getattr(Dataset.range(3), method)(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
@@ -80,3 +81,22 @@ def test_names_in_the_text_exist(path):
             for part in name.split("."):
                 assert hasattr(value, part), f"{path.name}: there is no pb.{name}"
                 value = getattr(value, part)
+
+
+def defaults():
+    """The rows of the tables of defaults: a class, an argument, the value on the page."""
+    for page in ("from-keras", "from-pytorch"):
+        text = (DOCS / f"{page}.md").read_text("utf-8")
+        table = text.partition("## Defaults that differ")[2].partition("## ")[0]
+        for names, argument, theirs, ours in re.findall(
+            r"^\| (`.*`) \| `(\w+)` \| (\S+) \| (\S+) \|$", table, re.MULTILINE
+        ):
+            assert float(theirs) != float(ours)
+            for name in re.findall(r"`(\w+)`", names):
+                yield pytest.param(name, argument, float(ours), id=f"{page}-{name}-{argument}")
+
+
+@pytest.mark.parametrize(("name", "argument", "value"), list(defaults()))
+def test_defaults_on_the_page_are_those_of_the_class(name, argument, value):
+    kind = getattr(pb.layers, name, None) or getattr(pb.optimizers, name)
+    assert inspect.signature(kind).parameters[argument].default == value

@@ -584,7 +584,7 @@ def test_graphs_in_graphs_are_printed():
 EXPECTED = """\
 graph on cpu:0
   input x0: float32[]
-  constant c0
+  constant c0: float32[] = 0
   v0: bool[] = greater(x0, c0)
   v1: float32[] = cond(v0, [x0])
     branches[0]:
@@ -592,7 +592,7 @@ graph on cpu:0
       v0: float32[] = scan((), [o0], (), carries=1, length=3, reverse=False, states=0, saved=0)
         body:
           input x0: float32[]
-          constant c0
+          constant c0: float32[] = 2
           v0: float32[] = multiply(x0, c0)
           return v0
       return v0

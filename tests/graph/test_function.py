@@ -6,6 +6,7 @@ import collections
 import copy
 import gc
 import pickle
+import re
 import threading
 import warnings
 import weakref
@@ -457,3 +458,14 @@ def test_a_captured_function_is_released_with_its_programs():
     del captured
     gc.collect()
     assert reference() is None
+
+
+def test_explain_names_variables_and_shows_numbers():
+    v = pb.Variable([1.0, 2.0], name="scale")
+    noisy = pb.function(lambda x: x * v * 0.1 + pb.random.normal((2,)))
+    for _ in range(3):
+        noisy(pb.ones(2))
+    text = noisy.explain()
+    assert re.search(r"input \(state\) \w+: float32\[2\]  # scale\n", text)
+    assert re.search(r"input \(draw\) \w+_key: int\[\]\n", text)
+    assert re.search(r"constant \w+: float32\[\] = 0\.1\n", text)

@@ -342,7 +342,7 @@ def test_variables_are_made_before():
     always = pb.function(lambda x: pb.Variable(x, name="new") * 2)
     always(pb.asarray(X))
     always(pb.asarray(X))
-    with pytest.raises(CaptureError, match=r"makes a variable \('new'\).*make it before the call"):
+    with pytest.raises(CaptureError, match=r"makes a variable \('new'\).*make it before"):
         always(pb.asarray(X))
 
 
@@ -703,3 +703,12 @@ def test_floats_that_vary_are_not_kept():
         with warnings.catch_warnings(record=True):
             captured(1.0, float(k))
     assert len(captured._floats["k"]) == 3
+
+
+def test_lower_of_a_model_that_is_not_built_says_to_call_it_first():
+    model = pb.Sequential([pb.layers.Flatten(), pb.layers.Dropout(0.5), pb.layers.Dense(2)])
+    with pytest.raises(CaptureError, match=r"makes a variable \('kernel'\).* first called$"):
+        pb.function(model).lower(pb.ones((2, 3)))
+    model(pb.ones((2, 3)))
+    program = pb.function(model).lower(pb.ones((2, 3)))
+    assert repr(program) == "<program Sequential(args[0]: float32[2, 3]) on cpu:0>"

@@ -116,3 +116,36 @@ def test_a_complex_number_on_a_backend_without_is_refused_at_once(value: Any) ->
     pb.register_backend(OfReals(), replace=True)
     with pytest.raises(errors.DTypeError, match="does not support complex64"):
         pb.asarray(value, device="of_reals:cpu:0")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: pb.zeros(2, 3), errors.InputTypeError, "the shape is one tuple"),  # type: ignore[call-arg]
+        (lambda: X.flatten(1), errors.InputTypeError, r"x\.reshape\(x\.shape\[0\], -1\)"),
+        (lambda: X.to("cuda"), errors.DeviceError, "a GPU is 'gpu'"),
+        (lambda: X.to("cuda:0"), errors.DeviceError, "a GPU is 'gpu'"),
+        (lambda: X.to("float64"), errors.DeviceError, "astype"),
+        (lambda: X.to("nowhere"), errors.DeviceError, "write 'cpu'"),
+        (
+            lambda: pb.optimizers.schedules.cosine_decay(0.1),  # type: ignore[call-arg]
+            TypeError,
+            r"^cosine_decay\(\) missing .* 'steps'",
+        ),
+        (
+            lambda: pb.losses.sparse_softmax_cross_entropy([[0], [1]], pb.ones((2, 3))),
+            errors.ShapeError,
+            r"write pb\.squeeze\(labels, axis=1\)",
+        ),
+        (
+            lambda: pb.cond(True, lambda a, b: a, lambda a: a, X),  # type: ignore[misc, arg-type]
+            errors.InputTypeError,
+            "but it is missing 1 required",
+        ),
+    ],
+)
+def test_habits_of_other_frameworks_are_answered(
+    call: Callable[[], Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        call()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Never, SupportsIndex, cast
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback._hints import check_keywords, reject_keywords
 from pullback._operators import OPERATORS
 from pullback.dtypes import DTypeLike
@@ -59,8 +59,12 @@ class ArrayMethods:
         """The values in another shape (`pullback.reshape`); sizes alone or as one sequence."""
         return OPERATORS.reshape(self, shape[0] if len(shape) == 1 else shape)
 
-    def flatten(self) -> Tensor:
+    def flatten(self, *unknown: Never) -> Tensor:
         """A copy of the values along one axis."""
+        if unknown:
+            raise errors.InputTypeError(
+                "flatten() makes one axis of all; write x.reshape(x.shape[0], -1) to keep the first"
+            )
         return OPERATORS.reshape(self, -1).__copy__()
 
     def ravel(self) -> Tensor:

@@ -26,6 +26,7 @@ __all__ = [
     "answer_module_call",
     "check_keywords",
     "close_names",
+    "device_advice",
     "is_of_call",
     "keyword_note",
     "reject_keywords",
@@ -67,6 +68,12 @@ def advice(module: str, name: str, known: Iterable[str]) -> str:
         return text
     close = close_names(name, known, 3, _SIMILAR_OF_FEW)
     return f"did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def device_advice(name: str) -> str:
+    """Returns what to write for the name of a device that is none."""
+    text = _find(_table("keywords", "DEVICES"), name)
+    return text or "write 'cpu', 'gpu:1' or 'backend:cpu:0'"
 
 
 def close_names(

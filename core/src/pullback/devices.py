@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
+from pullback._hints import device_advice
 from pullback.plugins import observation
 from pullback.plugins.backend import KINDS, Backend
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
@@ -311,15 +312,13 @@ def _resolve(spec: str) -> Device:
         name, kind, index = head, rest[0], rest[1] if len(rest) == 2 else "0"
     if not (name or kind) or not (index.isascii() and index.isdigit()):
         raise errors.DeviceError(
-            f"{spec!r} is not the name of a device; write 'cpu', 'gpu:1' or 'backend:cpu:0'. "
-            f"{_available()}"
+            f"{spec!r} is not the name of a device; {device_advice(head)}. {_available()}"
         )
     if name and name not in _registry().names():
         if not _registry().names():
             raise _registry().missing()
         raise errors.DeviceError(
-            f"{spec!r} names no backend that is installed; write 'cpu', 'gpu:1' or "
-            f"'backend:cpu:0'. {_available()}"
+            f"{spec!r} names no backend that is installed; {device_advice(name)}. {_available()}"
         )
     backend = _registry().backend(name) if name else _registry().plain(kind)
     if not kind:

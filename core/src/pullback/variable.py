@@ -34,6 +34,16 @@ def _as_tensors_do(method: Any) -> Callable[..., Any]:
     return function
 
 
+def check_not_traced(name: str | None) -> None:
+    """Ends the trace of a captured function that is about to make a variable."""
+    if capturing() is not None:
+        raise Break(
+            f"makes a variable{'' if name is None else f' ({name!r})'}",
+            "make it before; layers and optimizers make theirs when they are first called",
+            made=True,
+        )
+
+
 class Variable(ArrayMethods, OperatorMethods):
     """A value that can be assigned anew. Goes in wherever a tensor may.
 
@@ -67,12 +77,7 @@ class Variable(ArrayMethods, OperatorMethods):
         dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> None:
-        if capturing() is not None:
-            raise Break(
-                f"makes a variable{'' if name is None else f' ({name!r})'}",
-                "make it before the call",
-                made=True,
-            )
+        check_not_traced(name)
         tensor = from_any(
             value,
             None if dtype is None else dtypes.as_dtype(dtype),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CALLS", "KEYWORDS"]
+__all__ = ["CALLS", "DEVICES", "KEYWORDS"]
 
 _LAYER = {
     "in_features in_channels input_size": "leave it out: the size comes from the first input",
@@ -206,6 +206,13 @@ KEYWORDS = {
     "": _TENSOR,
 }
 
+#: What to write for names of devices.
+DEVICES = {
+    "cuda mps hip rocm xpu": "a GPU is 'gpu' or 'gpu:0'",
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float16 float32 float64 "
+    "complex64 complex128 float int": 'that is a dtype: write `x.astype("float32")`',
+}
+
 #: What to write where the number of arguments is wrong, or where a module is called.
 CALLS = {
     "Sequential": "write `pb.Sequential([pb.layers.Dense(10), pb.layers.Dense(3)])`",
@@ -216,5 +223,6 @@ CALLS = {
     "zip": "write `pb.data.Dataset.zip(dataset, dataset)`, without a tuple around them",
     "from_tensor_slices": "write `pb.data.Dataset.from_tensor_slices((x, y))`, one tuple",
     "tensor": "`pullback.tensor` is a module; write `pb.asarray(x)`",
+    "zeros ones empty": "write `pb.zeros((2, 3))`: the shape is one tuple",
     "variable": "`pullback.variable` is a module; write `pb.Variable(x)`",
 }

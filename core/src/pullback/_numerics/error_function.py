@@ -58,6 +58,34 @@ _FAR_32 = (
     0.21080635674009615,
 )
 
+# exp(x**2) erfc(x) in x - 1.25 on [0.5, 2], for float32: 2.7e-9.
+_MIDDLE_COMPLEMENT_32 = (
+    6.318043636163262e-05,
+    -0.0001924501098347048,
+    0.0004686912827234689,
+    -0.0013086977740057642,
+    0.0035544257921874944,
+    -0.009085889477516493,
+    0.02201123123147039,
+    -0.05021784342443962,
+    0.10679557524701846,
+    -0.2088218881173335,
+    0.3678229164523611,
+)
+# x exp(x**2) erfc(x) in 1 / x**2 on [2, inf], for float32: 2.1e-9.
+_FAR_COMPLEMENT_32 = (
+    -107.49738889196783,
+    155.03942634871544,
+    -101.83469455396767,
+    41.710028357830915,
+    -12.75193344215385,
+    3.4902677761636687,
+    -1.050697190503953,
+    0.42301309627168654,
+    -0.28209385374919976,
+    0.5641895823849815,
+)
+
 # (1 + 2x) exp(x**2) erfc(x) in (x - 3.75) / (x + 3.75), for all x >= 0: 5.1e-17. The form is that
 # of M. M. Shepherd and J. G. Laframboise, Mathematics of Computation 36 (1981), 249-253.
 _SCALED_COMPLEMENT = (
@@ -184,8 +212,26 @@ def erfc(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, 2 - upper, upper)
 
 
+def erfc32(xp: Any, x: Any) -> Any:
+    """1 - erf(x) in float32: the error of exp and some 3 ulp."""
+    # From 10.1 on it is below every number.
+    size = _at_most(xp, xp.abs(x), 10.5)
+    square = size * size
+    # What the rounding of the square has lost: the square of `head` is exact.
+    head = xp.floor(size * 256) / 256
+    lost = (head * head - square) + (size - head) * (size + head)
+    tail = xp.exp(-square)
+    tail = tail - tail * lost
+    middle = polynomial(_at_most(xp, size, 2.0) - 1.25, _MIDDLE_COMPLEMENT_32)
+    reach = xp.maximum(size, 2.0)
+    far = polynomial(1 / (reach * reach), _FAR_COMPLEMENT_32) / reach
+    near = 1 - (size + size * polynomial(_at_most(xp, square, 0.25), _NEAR_32))
+    upper = xp.where(size < 0.5, near, tail * xp.where(size < 2, middle, far))
+    return xp.where(x < 0, 2 - upper, upper)
+
+
 def erfinv(xp: Any, x: Any) -> Any:
-    """The inverse of the error function in float64."""
+    """The inverse of the error function, in float64 or float32."""
     size = xp.abs(x)
     middle = size + size * ratio(0.7225 - size * size, _INVERSE_MIDDLE)
     # 1 - size has no rounding error where the tail begins.

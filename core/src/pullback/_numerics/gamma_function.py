@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function and its derivatives, in array API code in float64.
+"""The logarithm of the gamma function and its derivatives, in array API code for float64.
 
 The coefficients are from interpolation at Chebyshev nodes with 60 digits; the constant comes last.
 The error given with each table is relative to the function. What a rational function adds to a
@@ -95,9 +95,8 @@ _DIGAMMA_FAR = (
         1.0,
     ),
 )
-# The zero of digamma above 0, in two parts.
-_ROOT = 1.4616321449683622
-_ROOT_REST = 9.549995429965697e-17
+# The zero of digamma above 0, in three parts, of which float32 holds the first two.
+_ROOT = (1.4616321325302124, 1.243815006546356e-08, -1.2654465062537432e-16)
 
 # Bernoulli numbers B(2), B(4), ...
 _BERNOULLI = (
@@ -149,7 +148,8 @@ def digamma(xp: Any, x: Any) -> Any:
     negative, fraction = x < 0, (x >= 0) & (x < 1)
     y = _at_least_1(xp, x)
     close = xp.minimum(y, 3.0)
-    near = ((close - _ROOT) - _ROOT_REST) * (0.75 + ratio(close - 1, _DIGAMMA_NEAR))
+    above_root = ((close - _ROOT[0]) - _ROOT[1]) - _ROOT[2]
+    near = above_root * (0.75 + ratio(close - 1, _DIGAMMA_NEAR))
     # DLMF 5.11.2.
     big = xp.maximum(y, 3.0)
     square = 1 / big / big

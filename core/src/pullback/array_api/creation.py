@@ -32,6 +32,9 @@ def kernels(xp: Any) -> dict[str, Kernel]:
             return xp.arange(start, stop, step, dtype=native, **on(device))
         # The length as in the op's rule; start + i * step is nearer than adding steps up.
         length = max(0, -int((start - stop) / step // 1))
+        if not hasattr(xp, "float64"):
+            numbers = [float(start) + i * float(step) for i in range(length)]
+            return narrowed(xp.asarray(numbers, dtype=xp.float32, **on(device)), native)
         counts = xp.arange(length, dtype=xp.float64, **on(device))
         return narrowed(counts * float(step) + float(start), native)
 

@@ -79,6 +79,7 @@ POSITIVE_ZERO = complex(0.0, -0.0)
 
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Elementwise kernels over `xp`."""
+    widest = getattr(xp, "float64", xp.float32)
 
     def is_complex(x: Any) -> bool:
         return bool(xp.isdtype(x.dtype, "complex floating"))
@@ -89,11 +90,11 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def floor_divide(x1: Any, x2: Any) -> Any:
         if xp.isdtype(x1.dtype, "integral"):
             return xp.floor_divide(x1, x2)
-        if x1.dtype != xp.float64:
-            # In float64 the quotient has all digits that matter.
-            quotient = xp.astype(x1, xp.float64) / xp.astype(x2, xp.float64)
-            return xp.astype(xp.floor(quotient), x1.dtype)
-        return division.floor_divide(xp, x1, x2, 53)
+        if x1.dtype == widest:
+            return division.floor_divide(xp, x1, x2, 24 if widest == xp.float32 else 53)
+        # The quotient has all digits that matter.
+        quotient = xp.astype(x1, widest) / xp.astype(x2, widest)
+        return xp.astype(xp.floor(quotient), x1.dtype)
 
     def expm1(x: Any) -> Any:
         result = xp.expm1(x)

@@ -1,7 +1,8 @@
 """Special functions over any array API namespace, for backends without their own.
 
-They compute in float64; 16- and 32-bit floats are rounded once, at the end. erf of float32, which
-networks are full of, has a form of its own in float32.
+They compute in float64; 16- and 32-bit floats are rounded once, at the end. A library without it
+computes in float32, where erfc and gamma functions are a few ulp further off. erf of float32,
+which networks are full of, has a form of its own in float32.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from pullback.plugins.records import Kernel
 def kernels(xp: Any) -> dict[str, Kernel]:
     """Kernels of special functions over `xp`."""
     narrowed = narrowing(xp)
+    double = getattr(xp, "float64", None)
 
-    def in_double(function: Callable[..., Any]) -> Kernel:
+    def widest(function: Callable[..., Any], single: Callable[..., Any] | None = None) -> Kernel:
+        """A kernel by a function for float64, or `single` for float32 where that is all."""
+        dtype = xp.float32 if double is None else double
+        formula = single if double is None and single is not None else function
+
         def kernel(x: Any, **attributes: Any) -> Any:
-            if x.dtype == xp.float64:
-                return function(xp, x, **attributes)
-            wide = function(xp, xp.astype(x, xp.float64), **attributes)
-            return narrowed(wide, x.dtype)
+            if x.dtype == dtype:
+                return formula(xp, x, **attributes)
+            return narrowed(formula(xp, xp.astype(x, dtype), **attributes), x.dtype)
 
         return kernel
 
@@ -32,17 +37,17 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return gamma_function.polygamma(xp, x, n=n, below=known(xp.any(x < 0), otherwise=True))
 
     def erf(x: Any) -> Any:
-        if x.dtype == xp.float64:
+        if x.dtype == double:
             return error_function.erf(xp, x)
         if x.dtype == xp.float32:
             return error_function.erf32(xp, x)
         return xp.astype(error_function.erf32(xp, xp.astype(x, xp.float32)), x.dtype)
 
     return {
-        "digamma": in_double(gamma_function.digamma),
+        "digamma": widest(gamma_function.digamma),
         "erf": erf,
-        "erfc": in_double(error_function.erfc),
-        "erfinv": in_double(error_function.erfinv),
-        "lgamma": in_double(gamma_function.lgamma),
-        "polygamma": in_double(polygamma),
+        "erfc": widest(error_function.erfc, error_function.erfc32),
+        "erfinv": widest(error_function.erfinv),
+        "lgamma": widest(gamma_function.lgamma),
+        "polygamma": widest(polygamma),
     }

@@ -16,6 +16,7 @@ from pullback import errors
 from pullback.data import iterables
 from pullback.data import processes as worker_processes
 from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
+from pullback.data.arguments import at_least, check_function
 from pullback.data.background import Threads
 from pullback.data.caching import FileCursor, MemoryCursor
 from pullback.data.calls import call_on_tensors, check_takes_generator
@@ -43,6 +44,7 @@ from pullback.data.stages import (
 from pullback.data.tfrecord import RecordCursor
 from pullback.devices import as_device
 from pullback.random import default_generator
+from pullback.shapes import as_int
 
 __all__ = ["Dataset"]
 
@@ -208,6 +210,7 @@ class Dataset:
         >>> [(int(n), int(s)) for n, s in pb.data.Dataset.from_generator(squares)]
         [(0, 0), (1, 1), (2, 4)]
         """
+        check_function("from_generator", function, "that makes an iterable")
         return Dataset(lambda epoch: iterables.IterableCursor(function))
 
     @staticmethod
@@ -302,7 +305,7 @@ class Dataset:
         Raises:
             InputValueError: for a buffer size below 1, or None for data without numbers.
         """
-        _at_least("shuffle", buffer_size, 1)
+        at_least("shuffle", buffer_size, 1)
         elements = self._elements
         if elements is None and buffer_size is None:
             raise errors.InputValueError(
@@ -316,12 +319,12 @@ class Dataset:
             assert buffer_size is not None
             return BufferCursor(self.open(epoch), buffer_size, seed, epoch)
 
-        seed = _drawn_seed() if seed is None else int(seed)
+        seed = _drawn_seed() if seed is None else as_int(seed, "shuffle: an integer seed")
         return self._stage(open_, lambda: len(self), seed=seed)
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Several passes: `count` of them, or infinitely many."""
-        _at_least("repeat", count, 0)
+        at_least("repeat", count, 0)
         return self._stage(
             lambda epoch: RepeatCursor(self.open, epoch, count),
             None if count is None else lambda: count * len(self),
@@ -374,8 +377,9 @@ class Dataset:
         >>> [int(x) for x in pb.data.Dataset.range(3).interleave(repeated, cycle=2)]
         [0, 1, 0, 1, 0, 1, 2, 2, 2]
         """
-        _at_least("interleave", cycle, 1)
-        _at_least("interleave", block, 1)
+        check_function("interleave", function, "that returns a dataset")
+        at_least("interleave", cycle, 1)
+        at_least("interleave", block, 1)
         return self._stage(lambda epoch: InterleaveCursor(self.open, function, cycle, block, epoch))
 
     # One element after another -------------------------------------------------------------------
@@ -404,9 +408,10 @@ class Dataset:
         [0, 2, 4]
 
         Raises:
-            InputTypeError: for a function that cannot be sent to other processes.
+            InputTypeError: for what is not a function, or cannot be sent to other processes.
         """
-        _at_least("map", parallel, 1)
+        check_function("map", function, "of an element")
+        at_least("map", parallel, 1)
         if seed is not None:
             check_takes_generator(function)
         count = parallel
@@ -429,6 +434,7 @@ class Dataset:
 
     def filter(self, function: Callable[..., object]) -> Dataset:
         """The elements for which a function is true; the parts of a tuple are its arguments."""
+        check_function("filter", function, "of an element")
         return self._stage(lambda epoch: FilterCursor(self.open(epoch), function))
 
     def enumerate(self, start: int = 0) -> Dataset:
@@ -439,7 +445,7 @@ class Dataset:
 
     def take(self, count: int) -> Dataset:
         """The first elements of each pass."""
-        _at_least("take", count, 0)
+        at_least("take", count, 0)
         return self._stage(
             lambda epoch: TakeCursor(self.open(epoch), count),
             lambda: min(count, len(self)),
@@ -447,7 +453,7 @@ class Dataset:
 
     def skip(self, count: int) -> Dataset:
         """All but the first elements of each pass."""
-        _at_least("skip", count, 0)
+        at_least("skip", count, 0)
         return self._stage(
             lambda epoch: SkipCursor(self.open(epoch), count),
             lambda: max(len(self) - count, 0),
@@ -464,7 +470,8 @@ class Dataset:
         Raises:
             InputValueError: unless 0 <= shard < shards.
         """
-        if not 0 <= shard < shards:
+        at_least("shard", shards, 1)
+        if not 0 <= as_int(shard, "shard: an integer") < shards:
             raise errors.InputValueError(
                 f"shard must be at least 0 and below shards={shards}, got {shard}"
             )
@@ -482,7 +489,7 @@ class Dataset:
             InputValueError: for a size below 1.
             ShapeError: while iterating, for elements of different shapes.
         """
-        _at_least("batch", size, 1)
+        at_least("batch", size, 1)
         return self._stage(
             lambda epoch: BatchCursor(self.open(epoch), size, drop_remainder),
             lambda: _groups(len(self), size, drop_remainder),
@@ -513,7 +520,7 @@ class Dataset:
             InputValueError: for a size below 1.
             ShapeError: while iterating, for elements larger than their shape.
         """
-        _at_least("padded_batch", size, 1)
+        at_least("padded_batch", size, 1)
         return self._stage(
             lambda epoch: PaddedBatchCursor(self.open(epoch), size, drop_remainder, shapes, value),
             lambda: _groups(len(self), size, drop_remainder),
@@ -539,8 +546,8 @@ class Dataset:
         Raises:
             InputValueError: for a size or shift below 1.
         """
-        _at_least("window", size, 1)
-        _at_least("window", shift, 1)
+        at_least("window", size, 1)
+        at_least("window", shift, 1)
         by = size if shift is None else shift
         return self._stage(lambda epoch: WindowCursor(self.open(epoch), size, by, drop_remainder))
 
@@ -551,7 +558,7 @@ class Dataset:
 
         An error there is raised where the element is asked for, and ends the pass.
         """
-        _at_least("prefetch", size, 1)
+        at_least("prefetch", size, 1)
         return self._stage(
             lambda epoch: PrefetchCursor(self.open(epoch), size, as_device(None)),
             lambda: len(self),
@@ -580,13 +587,6 @@ class Dataset:
         return self._stage(
             lambda epoch: MemoryCursor(lambda: self.open((0,)), kept),
             lambda: len(self),
-        )
-
-
-def _at_least(method: str, value: int | None, least: int) -> None:
-    if value is not None and value < least:
-        raise errors.InputValueError(
-            f"{method} takes a number that is at least {least}, got {value}"
         )
 
 

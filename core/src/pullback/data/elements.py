@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback import errors
+from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import host_array
 from pullback._tree import leaves, like
@@ -148,7 +148,7 @@ def _stack(column: Column) -> Leaf:
         return stack(list(column))
     if isinstance(column[0], (str, bytes)):
         return np.array(column, dtype=object)
-    arrays = [np.asarray(leaf) for leaf in column]
+    arrays = _of_one_dtype([_host(leaf) for leaf in column])
     shapes = sorted({array.shape for array in arrays})
     if len(shapes) > 1:
         raise errors.ShapeError(
@@ -161,7 +161,21 @@ def _stack(column: Column) -> Leaf:
 def _join(column: Column) -> Leaf:
     if any(type(leaf) is Tensor for leaf in column):
         return concat(list(column))
-    return np.concatenate([np.asarray(leaf) for leaf in column])
+    return np.concatenate(_of_one_dtype([np.asarray(leaf) for leaf in column]))
+
+
+def _host(leaf: object) -> Array:
+    """A leaf as an array: a Python number has the default dtype of its kind, not NumPy's."""
+    return host_array(leaf) if isinstance(leaf, (bool, int, float, complex)) else np.asarray(leaf)
+
+
+def _of_one_dtype(arrays: list[Array]) -> list[Array]:
+    """Arrays in the dtype that theirs promote to, as in an op: int32 and float32 give float32."""
+    kinds = {array.dtype for array in arrays}
+    if len(kinds) == 1 or any(dtype not in dtypes.ALL for dtype in kinds):
+        return arrays
+    dtype = dtypes.promote([array.dtype for array in arrays])
+    return [array.astype(dtype, copy=False) for array in arrays]
 
 
 def padded(
@@ -193,7 +207,7 @@ def padded(
 def _pad(column: Column, wanted: Sequence[int | None] | None, value: object) -> Leaf:
     if isinstance(column[0], (str, bytes)):
         return np.array(column, dtype=object)
-    arrays = [_array(leaf) for leaf in column]
+    arrays = _of_one_dtype([_array(leaf) for leaf in column])
     if len({array.ndim for array in arrays}) > 1:
         ranks = sorted({array.ndim for array in arrays})
         raise errors.ShapeError(f"padded_batch needs elements of one rank, got {ranks}")

@@ -186,7 +186,7 @@ class Function(Generic[P, R]):
             try:
                 return self._trace(signature, commit=False)[1]
             except Break as error:
-                raise self._error(error) from None
+                raise self._error(error, lowered=True) from None
 
     def _all(self) -> list[Program]:
         programs = [p for entry in self._entries.values() for p in entry.programs]
@@ -337,16 +337,17 @@ class Function(Generic[P, R]):
             return f"because of another value of {', '.join(unmet) or 'something outside'}"
         return f"because of {signature.difference(programs[-1].signature)}"
 
-    def _error(self, error: Break) -> errors.CaptureError:
+    def _error(self, error: Break, *, lowered: bool = False) -> errors.CaptureError:
         line = line_of_traceback(error)
         place = f" at {line}" if line else ""
         way_out = error.way_out or (
             "return it and look at it after the call, or choose between tensors with "
-            "pb.where(condition, x, y)"
+            "pb.where(condition, x, y), between computations with pb.cond"
         )
+        if not lowered:
+            way_out += "; pb.function(f, strict=False) runs such a function op by op"
         return errors.CaptureError(
-            f"{self._name} {error.reason}{place}, which a program cannot repeat; {way_out}; "
-            f"pb.function(f, strict=False) runs such a function op by op"
+            f"{self._name} {error.reason}{place}, which a program cannot repeat; {way_out}"
         )
 
     def _warn_full(self, signature: Signature | None = None) -> None:

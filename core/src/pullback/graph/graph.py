@@ -233,12 +233,20 @@ class Graph(NamedTuple):
 
     def __str__(self) -> str:
         lines = [f"graph on {self.device}"]
-        lines += [f"  {_origin(source)} {source.value!r}" for source in self.inputs]
-        lines += [f"  constant {name}" for name in self.constants]
+        lines += [f"  {_origin(source)} {source.value!r}{_named(source)}" for source in self.inputs]
+        lines += [f"  constant {self._constant(name)}" for name in self.constants]
         lines += [f"  {line}" for call in self.calls for line in str(call).splitlines()]
         lines += [f"  write {value.name} to {target.value.name}" for target, value in self.writes]
         lines.append("  return " + ", ".join(value.name for value in self.outputs))
         return "\n".join(lines)
+
+    def _constant(self, name: str) -> str:
+        array = self.constants[name]
+        text = repr(Value(name, tuple(array.shape), array.dtype))
+        if array.shape:
+            return text
+        number = self.device.backend.item(array)
+        return f"{text} = {f'{number:.7g}' if type(number) is float else number}"
 
 
 class Fused:
@@ -260,6 +268,12 @@ def _origin(source: Input) -> str:
     return "input" if kind in (Input, Argument) else f"input ({kind.__name__.lower()})"
 
 
+def _named(source: Input) -> str:
+    """The name of the variable, or of another owner, of an input, as a comment."""
+    name = getattr(source.owner, "name", None) if isinstance(source, State) else None
+    return f"  # {name}" if isinstance(name, str) else ""
+
+
 def _operand_text(operand: Any) -> str:
     if isinstance(operand, Value):
         return operand.name
@@ -271,7 +285,9 @@ def _operand_text(operand: Any) -> str:
 
 
 def _dtype_name(dtype: Any) -> str:
-    return str(getattr(dtype, "name", None) or dtype)
+    """The name of a native dtype, without that of its library; of a type, such as int, its own."""
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return str(name).rpartition(".")[2]
 
 
 def frozen(value: Any) -> Any:

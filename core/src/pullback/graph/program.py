@@ -127,6 +127,9 @@ class Program:
     def __str__(self) -> str:
         return f"for {self.signature}\n{self.fused}"
 
+    def __repr__(self) -> str:
+        return f"<program {self.name}({self.signature}) on {self.graph.device}>"
+
 
 # ---------------------------------------------------------------------------------------------
 # The code.

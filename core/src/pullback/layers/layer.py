@@ -37,7 +37,7 @@ from pullback.shapes import as_shape
 from pullback.state import VariableList, objects
 from pullback.state.serialization import Configurable, make
 from pullback.tensor import Tensor
-from pullback.variable import Variable
+from pullback.variable import Variable, check_not_traced
 
 __all__ = ["Layer"]
 
@@ -156,6 +156,7 @@ class Layer(Configurable):
         Raises:
             LayerError: when the layer already has a variable of that name.
         """
+        check_not_traced(name)  # before the initializer draws, which ends a trace as well
         kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         value = initializers.get(initializer)(as_shape(shape), kind)
         if autocast and kind != self.compute_dtype and dtypes.is_floating(kind):
@@ -409,7 +410,7 @@ class Layer(Configurable):
 
     def build_for(self, shape: Any) -> None:
         """Builds the layer for inputs of a shape, as the first call does."""
-        before = default_generator.state
+        before = default_generator.state if objects.PENDING_RESTORES else None
         CALLS.building += 1
         try:
             with paused():
@@ -419,7 +420,7 @@ class Layer(Configurable):
         self.built = True
         if not self._trainable:
             self.trainable = False
-        if objects.PENDING_RESTORES:
+        if before is not None:
             self._restore_pending(before)
 
     def _restore_pending(self, before: tuple[int, int]) -> None:

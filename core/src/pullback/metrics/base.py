@@ -13,9 +13,10 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import capturing, paused
 from pullback._symbols import Break
-from pullback.devices import Device
+from pullback.devices import Device, as_device
 from pullback.ops.data_types import astype
 from pullback.ops.manipulation import broadcast_to
+from pullback.ops.precision import widest
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.shapes import Shape
 from pullback.tensor import Tensor, TensorLike
@@ -95,6 +96,8 @@ class Metric:
         """Restores the result of `checkpoint_state`."""
         for name in self.initial:
             value = state[name]
+            if isinstance(value, np.ndarray) and value.dtype == dtypes.float64:
+                value = value.astype(widest(as_device(None)), copy=False)
             setattr(self, name, from_any(value) if isinstance(value, np.ndarray) else value)
 
     def __repr__(self) -> str:
@@ -102,8 +105,8 @@ class Metric:
 
 
 def double(tensor: Tensor) -> Tensor:
-    """Returns the tensor in double precision, in which metrics accumulate."""
-    return astype(tensor, dtypes.float64)
+    """Returns the tensor in double precision, in which metrics accumulate, if its device has it."""
+    return astype(tensor, widest(tensor.device))
 
 
 def item_weights(weights: TensorLike, shape: Shape, name: str, device: Device) -> Tensor:

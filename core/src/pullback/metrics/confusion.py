@@ -8,10 +8,12 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback.devices import as_device
 from pullback.metrics.base import Metric, double, optional_weights
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
 from pullback.ops.indexing import segment_sum
+from pullback.ops.precision import widest
 from pullback.ops.reductions import max as reduce_max
 from pullback.ops.reductions import min as reduce_min
 from pullback.ops.searching import argmax
@@ -101,7 +103,7 @@ class ConfusionMatrix(Metric):
             if weights is None
             else optional_weights(weights, targets.shape, self.name, targets.device)
         )
-        ones = full(targets.shape, 1.0, dtype="float64", device=targets.device)
+        ones = full(targets.shape, 1.0, dtype=widest(targets.device), device=targets.device)
         counted = (ones if factor is None else ones * factor).reshape((-1,))
         row = checked_classes(self.name, "targets", targets, size)
         column = checked_classes(self.name, "predictions", predictions, size)
@@ -112,7 +114,7 @@ class ConfusionMatrix(Metric):
     def matrix(self) -> Tensor:
         """Returns the counts (classes, classes), in double precision."""
         if self.counts is None:
-            return full((self.num_classes, self.num_classes), 0.0, dtype="float64")
+            return full((self.num_classes, self.num_classes), 0.0, dtype=widest(as_device(None)))
         return double(self.counts)
 
     def result(self) -> Any:

@@ -12,6 +12,7 @@ from pullback.metrics.confusion import checked_classes, classes_of
 from pullback.ops.creation import full
 from pullback.ops.indexing import segment_sum
 from pullback.ops.manipulation import broadcast_to
+from pullback.ops.precision import widest
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.tensor import Tensor, TensorLike
 
@@ -93,7 +94,7 @@ class _DetectionScore(Metric):
             if weights is None
             else optional_weights(weights, targets.shape, self.name, targets.device)
         )
-        ones = full(targets.shape, 1.0, dtype="float64", device=targets.device)
+        ones = full(targets.shape, 1.0, dtype=widest(targets.device), device=targets.device)
         counted = (ones if factor is None else ones * factor).reshape((-1,))
         t = checked_classes(self.name, "targets", targets, num_classes)
         p = checked_classes(self.name, "predictions", predictions, num_classes)

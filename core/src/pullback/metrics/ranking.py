@@ -20,6 +20,7 @@ from pullback.ops.data_types import astype
 from pullback.ops.indexing import segment_sum
 from pullback.ops.joining import concat, stack
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims
+from pullback.ops.precision import widest
 from pullback.ops.reductions import all as reduce_all
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.rounding import floor
@@ -127,7 +128,7 @@ class AUC(Metric):
             if weights is None
             else optional_weights(weights, targets.shape, self.name, scores.device)
         )
-        counted = double(full(targets.shape, 1.0, dtype="float64", device=scores.device))
+        counted = full(targets.shape, 1.0, dtype=widest(scores.device), device=scores.device)
         if factor is not None:
             counted = counted * factor
         counted = broadcast_to(counted.reshape((1, -1)), rows.shape)

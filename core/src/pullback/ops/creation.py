@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import as_number, from_any
+from pullback._hints import answer_calls
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
 from pullback.ops import late
+from pullback.ops.precision import widest
 from pullback.ops.selection import where
 from pullback.shapes import Shape, ShapeLike, as_int, shape_attribute
 from pullback.spec import EXACT, FEW_ULP
@@ -369,7 +372,7 @@ def linspace(
     dtype = as_dtype(dtype)
     device = as_device(device)
     # In double precision if the device has it; rounded once.
-    wide = dtypes.float64 if dtypes.float64 in device.backend.dtypes else dtypes.float32
+    wide = widest(device)
     counts = arange(num, dtype=wide, device=device)
     if isinstance(span, complex) and dtypes.complex_of(wide) in device.backend.dtypes:
         counts = counts.astype(dtypes.complex_of(wide))
@@ -380,3 +383,6 @@ def linspace(
     if dtypes.kind(dtype) == dtypes.INT:
         values = late.floor(values)
     return values.astype(dtype)
+
+
+answer_calls(sys.modules[__name__])

@@ -1,10 +1,12 @@
-"""16-bit floats are too coarse for intermediate steps: bodies of ops compute in float32."""
+"""16-bit floats are too coarse for intermediate steps: bodies of ops compute in wider dtypes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from pullback import casting
+from pullback.devices import Device
+from pullback.dtypes import DType, float32, float64
 from pullback.tensor import Tensor
 
 __all__: list[str] = []
@@ -13,3 +15,8 @@ __all__: list[str] = []
 widened: Callable[[Tensor], Tensor] = casting.widened
 #: y in the dtype of the second argument, with one rounding.
 narrowed: Callable[[Tensor, Tensor], Tensor] = casting.narrowed
+
+
+def widest(device: Device) -> DType:
+    """The widest real floating dtype of a device: float64, or float32 where that is all."""
+    return float64 if float64 in device.backend.dtypes else float32

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
+from pullback.devices import Device
+from pullback.dtypes import DType
 from pullback.tensor import Tensor
 
 __all__: list[str] = []
 widened: Callable[[Tensor], Tensor]
 narrowed: Callable[[Tensor, Tensor], Tensor]
+
+def widest(device: Device) -> DType: ...

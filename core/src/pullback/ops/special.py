@@ -9,12 +9,12 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch import op
 from pullback._numerics import error_function, gamma_function
-from pullback.dtypes import float64, real_floating
+from pullback.dtypes import float32, float64, real_floating
 from pullback.ops.arithmetic import clip, square
 from pullback.ops.calculus import NAMESPACE, over, where
 from pullback.ops.comparison import isnan
 from pullback.ops.exponential import exp, log
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import narrowed, widened, widest
 from pullback.shapes import Shape, as_int, broadcast
 from pullback.spec import ACCUMULATED, FEW_ULP
 from pullback.tensor import Tensor
@@ -22,9 +22,20 @@ from pullback.tensor import Tensor
 __all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma", "xlogy"]
 
 
-def _in_double(formula: Callable[..., Tensor], x: Tensor, **attributes: Any) -> Tensor:
-    """A formula evaluated in float64, because its steps cancel; the result is rounded once."""
-    return formula(NAMESPACE, x.astype(float64), **attributes).astype(x.dtype)
+def _in_double(
+    formula: Callable[..., Tensor],
+    x: Tensor,
+    single: Callable[..., Tensor] | None = None,
+    **attributes: Any,
+) -> Tensor:
+    """A formula evaluated in float64, because its steps cancel; the result is rounded once.
+
+    Where the device has no float64, `single` or the same formula is evaluated in float32.
+    """
+    wide = widest(x.device)
+    if wide == float32 and single is not None:
+        formula = single
+    return formula(NAMESPACE, x.astype(wide), **attributes).astype(x.dtype)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -54,7 +65,7 @@ def erfc(x: Tensor, /) -> Tensor:
     >>> pb.erfc([0.0, 5.0]).tolist()
     [1.0, 1.5374597704370953e-12]
     """
-    return _in_double(error_function.erfc, x)
+    return _in_double(error_function.erfc, x, error_function.erfc32)
 
 
 erfc.vjp(x=lambda g, x: -g * _bell(x))

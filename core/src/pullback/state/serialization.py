@@ -182,9 +182,9 @@ def recipe(factory: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(factory)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = inspect.signature(factory).bind(*args, **kwargs)
-        arguments = dict(bound.arguments)
-        return cast("R", Made(factory(*args, **kwargs), recorded, (name, arguments)))
+        made = factory(*args, **kwargs)  # first: its own error names it
+        arguments = dict(inspect.signature(factory).bind(*args, **kwargs).arguments)
+        return cast("R", Made(made, recorded, (name, arguments)))
 
     _RECIPES[name] = recorded
     return recorded

@@ -19,6 +19,7 @@ from pullback.ops.comparison import isfinite
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
 from pullback.ops.indexing import segment_sum
+from pullback.ops.precision import widest
 from pullback.ops.reductions import count_nonzero
 from pullback.ops.rounding import floor
 from pullback.ops.selection import where
@@ -100,7 +101,8 @@ def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int 
 
 
 def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
-    values = astype(tensor, "float64").reshape((-1,))
+    wide = widest(tensor.device)
+    values = astype(tensor, wide).reshape((-1,))
     finite = isfinite(values)
     count = int(count_nonzero(finite))
     if not count:
@@ -117,7 +119,7 @@ def _histogram(tensor: Tensor, buckets: int) -> dict[str, Any]:
         # Values that are all equal, or whose range overflows, are in one bucket.
         edges = [low - 0.5, low + 0.5] if low == high else [low, high]
         buckets, place = 1, full(values.shape, 0, dtype="int64", device=values.device)
-    ones = astype(finite, "float64")
+    ones = astype(finite, wide)
     counts = segment_sum(ones, place, buckets).tolist()
     clean = values * ones
     return {

@@ -403,7 +403,7 @@ def _size(name: str, x: Structure, batch_size: int | None) -> int:
             f"{name}: batch_size is for arrays, but x yields batches already; for a dataset of "
             f"single items write dataset.batch({batch_size})"
         )
-    if batch_size is not None and batch_size < 1:
+    if batch_size is not None and as_int(batch_size, f"{name}: an integer batch_size") < 1:
         raise errors.InputValueError(f"{name}: batch_size must be at least 1, got {batch_size}")
     return BATCH_SIZE if batch_size is None else batch_size
 

@@ -54,7 +54,8 @@ def checked_function(name: str, argument: str, f: Callable[..., R], takes: str) 
             if not is_of_call(error):
                 raise
             reason = str(error).partition("() ")[2] or str(error)
-        raise errors.InputTypeError(f"{name}: {argument} is called with {takes}, but it {reason}")
+            reason = f"{'it is' if reason.startswith('missing') else 'it'} {reason}"
+        raise errors.InputTypeError(f"{name}: {argument} is called with {takes}, but {reason}")
 
     return call
 

@@ -142,11 +142,11 @@ def _logits_and_classes(operands: Operands, **_: object) -> Resolution:
 
 def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of the labels: that of the logits without the axis of classes."""
-    expected = reduced(logits, (axis,), False)
+    expected, one_each = reduced(logits, (axis,), False), reduced(logits, (axis,), True)
     if labels != expected:
         raise errors.ShapeError(
-            f"labels must have the shape of logits {logits} without axis {axis}: {expected}, "
-            f"got {labels}"
+            f"labels must have the shape of logits {logits} without axis {axis}: {expected}, got "
+            f"{labels}" + (f"; write pb.squeeze(labels, axis={axis})" * (labels == one_each))
         )
     return labels
 
