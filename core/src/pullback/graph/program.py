@@ -161,8 +161,12 @@ def _compiled(
         f"{source.constant(dtypes.DEFAULT_INT)}:",
         "    return MISS",
     )
-    for guard in program.guards:
-        _write_guard(source, guard)
+    with source.block("try:"):
+        source.line("pass")
+        for guard in program.guards:
+            _write_guard(source, guard)
+    # Such as an attribute that has been deleted.
+    source.line("except Exception:", "    return MISS")
     if program.layers.guards:
         layers = source.constant(program.layers)
         source.line(

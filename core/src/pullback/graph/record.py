@@ -236,6 +236,11 @@ class Recorder(Trace):
         with self.suspended():
             self.outside_reads.layer(layer)
 
+    def calls(self, function: object, path: str) -> None:
+        """Guards what a function or method of the user's reads that the framework calls."""
+        with self.suspended():
+            self.outside_reads.function(function, path)
+
     def reserve(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""
         if id(generator) not in self._generators:

@@ -9,7 +9,8 @@ from typing import Any
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
-from pullback.graph.guards import guards_of, is_foreign_array, settled
+from pullback.graph.foreign import is_foreign_array
+from pullback.graph.guards import guards_of, settled
 from pullback.graph.host import replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
@@ -43,14 +44,16 @@ def traced(
     Raises:
         Break: if the function does what a program cannot do.
     """
-    objects = [(leaf.path, leaf.value) for leaf in signature.leaves() if leaf.kind == "object"]
+    leaves = signature.leaves()
+    objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
     for path, value in objects:
         if is_foreign_array(value):
             raise Break(
                 f"gets the array {path} of another library, whose values may change",
                 f"pass pb.asarray({path})",
             )
-    guards = guards_of(f, objects)
+    has_numbers = any(leaf.kind == "number" for leaf in leaves)
+    guards = guards_of(f, objects, takes_numbers=has_numbers)
     recorder = Recorder(device_of(signature), name)
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
