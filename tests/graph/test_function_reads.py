@@ -148,6 +148,28 @@ def test_items_of_lists_and_dicts():
     )
 
 
+def test_globals_that_are_not_there_yet(monkeypatch):
+    def with_default(x):
+        try:
+            return x * LATER
+        except NameError:
+            return x
+
+    def set_later(value):
+        monkeypatch.setitem(globals(), "LATER", value)
+        if value == 3.0:
+            monkeypatch.delitem(globals(), "LATER")
+
+    check(with_default, set_later)
+
+
+def test_short_arrays_of_numpy():
+    table, rows = np.ones(3, np.float32), {"a": np.arange(64.0)}
+    check(lambda x: x * table, lambda value: table.__setitem__(slice(None), value))
+    check(lambda x: x * float(table[0]), lambda value: table.__setitem__(slice(None), value))
+    check(lambda x: x * rows["a"][5].item(), lambda value: rows["a"].__setitem__(5, value))
+
+
 def test_variables_tensors_and_layers_that_others_replace():
     held = {"v": pb.Variable(2.0), "t": pb.asarray(2.0)}
     layers = [pb.layers.Rescaling(2.0)]

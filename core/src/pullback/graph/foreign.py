@@ -1,4 +1,4 @@
-"""What is the user's code and what is not; arrays and random numbers of other libraries."""
+"""Modules, arrays and generators of random numbers that are not the framework's."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from pullback.graph.host import Guard, contents, replace, same
 from pullback.graph.reach import Reach, of_class, wrapped
 from pullback.tensor import Tensor
 
+
 def guards_of(
     f: Callable[..., Any],
     arguments: Iterable[tuple[str, object]] = (),

@@ -1,4 +1,4 @@
-"""What a function reads beside its arguments, found by following the names in its code."""
+"""The reads of a function beside its arguments, found by following the names in its code."""
 
 from __future__ import annotations
 
@@ -286,6 +286,7 @@ class Reach:
                         self.method(called, value, path)
 
     def add(self, guard: Guard) -> None:
+        """Adds a guard, unless there is one for the same or there are too many."""
         if len(self.guards) < self._most:
             self.guards.setdefault((guard.function, *map(id, guard.arguments)), guard)
 
@@ -305,7 +306,7 @@ def wrapped(function: object) -> Iterator[FunctionType]:
 
 
 def of_class(kind: type, name: str) -> list[tuple[type, Any]]:
-    """What a class or its bases have under a name, as it is, and where.
+    """The values that a class or its bases have under a name, as they are, and where.
 
     The first is the class itself. Others follow where one of them reads `super().name`.
     """
@@ -359,6 +360,10 @@ def _names(code: CodeType) -> _Names:
         names.of_attributes["__dict__"] = None
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            for own, inner in zip(names, _names(constant), strict=True):
-                own.update(inner)  # type: ignore[arg-type]
+            inner = _names(constant)
+            names.of_globals.update(inner.of_globals)
+            names.of_attributes.update(inner.of_attributes)
+            names.of_modules.update(inner.of_modules)
+            names.of_parts.update(inner.of_parts)
+            names.of_texts.update(inner.of_texts)
     return names

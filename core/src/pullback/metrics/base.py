@@ -80,7 +80,9 @@ class Metric:
         capture = capturing()
         if capture is not None:
             capture.keep(self, [name for name in self.initial if name in vars(self)])
-            capture.guard(_settings, f"the settings of {self.name!r}", self)
+            for name in vars(self):
+                if name[0] != "_" and name != "name" and name not in self.initial:
+                    capture.guard(getattr, f"{name} of {self.name!r}", self, name)
             capture.calls(self.update, f"{type(self).__name__}.update")
         with paused():
             self.update(*args, **kwargs)
@@ -101,16 +103,6 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.result()}>"
-
-
-def _settings(metric: Metric) -> tuple[Any, ...]:
-    """The attributes that are not the state: numbers and texts, the identity of all else."""
-    settings = {name: v for name, v in vars(metric).items() if name[0] != "_"}
-    return tuple(
-        (name, value if type(value) in (bool, int, float, str) else id(value))
-        for name, value in settings.items()
-        if name not in metric.initial
-    )
 
 
 def double(tensor: Tensor) -> Tensor:
