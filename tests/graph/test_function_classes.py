@@ -125,3 +125,9 @@ def test_the_class_of_an_object():
         lambda x: thing.scale(x),
         lambda value: setattr(thing, "__class__", One if value == 3.0 else Two),
     )
+
+
+def test_keywords_of_a_partial():
+    scale = functools.partial(lambda x, k: x * k, k=2.0)
+    check(scale, lambda value: scale.keywords.update(k=value))
+    check(lambda x: scale(x), lambda value: scale.keywords.update(k=value))

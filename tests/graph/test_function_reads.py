@@ -285,6 +285,21 @@ def test_a_tensor_that_is_kept_for_the_next_call_is_an_error_that_changes_nothin
         assert total().tolist() == X.tolist()
 
 
+def test_a_list_of_tensors_that_grows_and_is_read():
+    kept = []
+
+    def summed(x, kept=kept):
+        kept.append(x)
+        return sum(kept)
+
+    captured = pb.function(summed)
+    assert captured(pb.ones(3)).tolist() == [1.0] * 3
+    for _ in range(2):
+        with pytest.raises(CaptureError, match=r"keeps a tensor in what is in .*reads it at the n"):
+            captured(pb.ones(3))
+        assert len(kept) == 1
+
+
 @pytest.mark.parametrize("kind", ["attribute", "cell", "list", "dict"])
 def test_such_a_function_runs_op_by_op_on_request(kind):
     f, total = accumulating(kind)

@@ -121,7 +121,7 @@ def _own(owner: object, name: str) -> object:
 
 
 def settled(
-    guards: Iterable[Guard], reads: Reads, device: Device
+    guards: Iterable[Guard], reads: Reads, device: Device, has_read: Callable[[object], bool]
 ) -> tuple[list[Guard], list[Guard]]:
     """Sorts the guards of a trace that has ended.
 
@@ -129,6 +129,7 @@ def settled(
         guards: those of the function, with the values from before the trace.
         reads: what the layers read.
         device: the device of the trace.
+        has_read: whether the trace has computed with a tensor from outside.
 
     Returns:
         What each run compares, and what it compares when an attribute of a layer has been set.
@@ -154,11 +155,13 @@ def settled(
             continue
         if not guard.holds():
             now, before = guard.function(*guard.arguments), cast("Any", guard.value)
-            if guard.function is contents and _has_grown(guard, now, before):
+            parts = now if guard.function is contents else (now,)
+            keeps = any(type(part) is Tensor and part._device is device for part in parts)
+            is_read = keeps and guard.function is contents and any(map(has_read, before))
+            if guard.function is contents and _has_grown(guard, now, before) and not is_read:
                 # Such as `calls.append(1)`: Python that a program does not repeat.
                 continue
-            parts = now if guard.function is contents else (now,)
-            if any(type(part) is Tensor and part._device is device for part in parts):
+            if keeps:
                 _put_back(guard)
                 kept = guard.what
         (layers if _is_of_layer(guard, reads) else always).append(guard)

@@ -154,6 +154,9 @@ def _compiled(
     )  # fmt: skip
     code = ArgumentCode(source, signature)
     leaves = code.leaves
+    if program.changes:
+        identities = ", ".join(f"id({name})" for name in code.containers.values())
+        source.line(f"if len({{{identities}}}) != {len(code.containers)}:", "    return MISS")
     source.line(
         f"if backend.changes != {recorder.kernel_changes} or as_device() is not "
         f"{source.constant(as_device())} or dtypes.DEFAULT_FLOAT is not "

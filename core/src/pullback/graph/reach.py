@@ -263,7 +263,7 @@ class Reach:
         elif isinstance(value, collections.ChainMap):
             self._place(getattr, (value, "maps"), path, names)
         elif isinstance(value, functools.partial):
-            self.inside((value.func, *value.args, *value.keywords.values()), path, names)
+            self.inside((value.func, *value.args, value.keywords), path, names)
         elif isinstance(value, MethodType):
             if isinstance(value.__func__, FunctionType):
                 self.method(value.__func__, value.__self__, path.rpartition(".")[0])

@@ -11,7 +11,7 @@ from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
 from pullback.graph.foreign import is_foreign_array
 from pullback.graph.guards import guards_of, settled
-from pullback.graph.host import replace
+from pullback.graph.host import Guard, contents, replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
@@ -102,9 +102,11 @@ def traced(
                     "assigns parts of an argument",
                     "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
                 )
+        _check_changes(changes, containers, guards)
+        found = [*guards, *recorder.guards.values()]
         program = Program(
             signature,
-            *settled([*guards, *recorder.guards.values()], recorder.outside_reads, recorder.device),
+            *settled(found, recorder.outside_reads, recorder.device, recorder.has_read),
             recorder,
             [result, *(value for _, value in changes)],
             [part.path for part, _ in changes],
@@ -125,6 +127,26 @@ def traced(
         recorder.undo()
     recorder.forget()
     return result, program
+
+
+def _check_changes(
+    changes: list[tuple[Part, Any]],
+    containers: list[tuple[Part, Any, tuple[Any, ...]]],
+    guards: list[Guard],
+) -> None:
+    """Checks that what the function changes is in one place.
+
+    Raises:
+        Break: if a list or dict is given twice, or is read from outside as well.
+    """
+    given = [id(part.value) for part, _, _ in containers]
+    read = {id(guard.arguments[0]) for guard in guards if guard.function is contents}
+    for part, _ in changes:
+        if given.count(id(part.value)) > 1 or id(part.value) in read:
+            raise Break(
+                f"changes its argument {part.path}, which it also has from elsewhere",
+                "pass it once, or a copy, or return the new values",
+            )
 
 
 def _outside(recorder: Recorder, value: object) -> Any:
