@@ -76,7 +76,8 @@ class Reads:
         self.layers: dict[int, object] = {}
         self._of_layers = Reach(follows_framework=True)
         self._of_functions = Reach()
-        self._functions: list[tuple[object, str]] = []
+        #: The functions by what they and their objects are: a method is another object each time.
+        self._functions: dict[tuple[int, int], tuple[Any, str]] = {}
 
     @property
     def guards(self) -> list[Guard]:
@@ -104,11 +105,15 @@ class Reads:
 
     def function(self, function: object, path: str) -> None:
         """Adds a function, a method or an object that is called."""
-        self._functions.append((function, path))
+        owner = getattr(function, "__self__", None)
+        key = id(getattr(function, "__func__", function)), id(owner)
+        if key in self._functions:
+            return
+        self._functions[key] = function, path
         reach = self._of_functions
 
         def begin() -> None:
-            for function, path in self._functions:
+            for function, path in self._functions.values():
                 reach.inside(function, path, reach.of_attributes)
 
         reach.closed(begin)
