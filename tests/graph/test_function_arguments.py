@@ -334,6 +334,50 @@ def test_such_changes_have_gradients_and_are_not_saved(tmp_path):
         cubed.lower({}, x).save(tmp_path / "program")
 
 
+def test_a_list_in_two_places():
+    def first_doubled(a, b):
+        return a[0] * 2 + b[0]
+
+    def appended(a, b):
+        a.append(a[0] * 2)
+        return b[-1]
+
+    captured = pb.function(first_doubled)
+    for step in range(4):
+        items = [pb.asarray(X + step)]
+        assert captured(items, items).tolist() == first_doubled(items, items).tolist()
+    for before in (0, 4):
+        captured = pb.function(appended)
+        for step in range(before):  # a program for two lists
+            two = [pb.asarray(X)], [pb.asarray(X * step)]
+            assert captured(*two).tolist() == (X * step).tolist()
+        if not before:
+            items = [pb.asarray(X)]
+            assert captured(items, items).tolist() == (X * 2).tolist()
+        items = [pb.asarray(X)]
+        with pytest.raises(CaptureError, match="changes its argument a, which it also has from el"):
+            captured(items, items)
+        assert len(items) == 1
+
+
+def test_a_list_that_is_read_from_outside_too():
+    items = [pb.asarray(X)]
+
+    def doubled(given):
+        given[0] = given[0] * 2
+        return items[0]
+
+    captured = pb.function(doubled)
+    captured(items)
+    with pytest.raises(CaptureError, match="changes its argument given, which it also has"):
+        captured(items)
+    assert items[0].tolist() == (X * 2).tolist()
+    for _ in range(3):
+        other = [pb.asarray(X)]
+        assert captured(other).tolist() == (X * 2).tolist()
+        assert other[0].tolist() == (X * 2).tolist()
+
+
 # What is an error ---------------------------------------------------------------------------------
 
 

@@ -148,6 +148,28 @@ def test_items_of_lists_and_dicts():
     )
 
 
+def test_globals_that_are_not_there_yet(monkeypatch):
+    def with_default(x):
+        try:
+            return x * LATER
+        except NameError:
+            return x
+
+    def set_later(value):
+        monkeypatch.setitem(globals(), "LATER", value)
+        if value == 3.0:
+            monkeypatch.delitem(globals(), "LATER")
+
+    check(with_default, set_later)
+
+
+def test_short_arrays_of_numpy():
+    table, rows = np.ones(3, np.float32), {"a": np.arange(64.0)}
+    check(lambda x: x * table, lambda value: table.__setitem__(slice(None), value))
+    check(lambda x: x * float(table[0]), lambda value: table.__setitem__(slice(None), value))
+    check(lambda x: x * rows["a"][5].item(), lambda value: rows["a"].__setitem__(5, value))
+
+
 def test_variables_tensors_and_layers_that_others_replace():
     held = {"v": pb.Variable(2.0), "t": pb.asarray(2.0)}
     layers = [pb.layers.Rescaling(2.0)]
@@ -261,6 +283,21 @@ def test_a_tensor_that_is_kept_for_the_next_call_is_an_error_that_changes_nothin
         with pytest.raises(CaptureError, match=r"keeps a tensor in .* make a pb.Variable"):
             captured(pb.asarray(X))
         assert total().tolist() == X.tolist()
+
+
+def test_a_list_of_tensors_that_grows_and_is_read():
+    kept = []
+
+    def summed(x, kept=kept):
+        kept.append(x)
+        return sum(kept)
+
+    captured = pb.function(summed)
+    assert captured(pb.ones(3)).tolist() == [1.0] * 3
+    for _ in range(2):
+        with pytest.raises(CaptureError, match=r"keeps a tensor in what is in .*reads it at the n"):
+            captured(pb.ones(3))
+        assert len(kept) == 1
 
 
 @pytest.mark.parametrize("kind", ["attribute", "cell", "list", "dict"])

@@ -127,6 +127,18 @@ def test_devices_that_are_named_are_the_real_one():
     assert found == expected
 
 
+def test_devices_are_compared():
+    v = pb.Variable(X)
+
+    def same(x):
+        here = [x.device == OFFSET.device, v.device == x.device, x.device in pb.devices()]
+        return here, x * (2 if x.device != OFFSET.device else 3)
+
+    for here, y in run(pb.function(same), pb.asarray(X), times=4):
+        assert here == [True] * 3
+        assert y.tolist() == (X * 3).tolist()
+
+
 def test_two_devices_are_an_error(minimal):
     elsewhere = pb.asarray(X, device=minimal)
     captured = pb.function(lambda x: (x + 1, elsewhere + 1))

@@ -210,6 +210,17 @@ class TestRuns:
         assert bits(program(X)) == bits(pb.asarray(np.tanh(X) * 2))
         assert bits(program(X)) != before
 
+    @pytest.mark.parametrize("dtype", pb.dtypes.STORAGE, ids=str)
+    def test_dtypes_that_store_values(self, tmp_path, dtype):
+        stored, x = pb.asarray([1.0, 2.0]).astype(dtype), pb.asarray([0.0, 3.0])
+
+        def f(x):
+            return stored, stored.astype("float32") * x, x.astype(dtype)
+
+        for now, then in zip(saved(f, tmp_path, x)(x), f(x), strict=True):
+            assert now.dtype == then.dtype
+            assert now.astype("float32").tolist() == then.astype("float32").tolist()
+
     def test_branches_and_loops(self, tmp_path):
         table = pb.asarray([1.0, 2.0, 3.0])
 

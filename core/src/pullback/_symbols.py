@@ -79,6 +79,11 @@ class HostNumber:
 
     __slots__ = ("host", "name", "value")
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The type of the number, for `isinstance`."""
+        return type(self.value)
+
     def __init__(self, host: Host, name: str, value: object) -> None:
         self.host = host
         self.name = name
@@ -93,14 +98,13 @@ class HostNumber:
     __bool__ = __int__ = __float__ = __index__ = __complex__ = _looked_at
     __lt__ = __le__ = __gt__ = __ge__ = _looked_at
     __round__ = __floor__ = __ceil__ = __trunc__ = _looked_at
+    __str__ = __format__ = __hash__ = _looked_at
 
     def __eq__(self, other: object) -> bool:
         self._looked_at()
 
     def __ne__(self, other: object) -> bool:
         self._looked_at()
-
-    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"<{self.value!r}, another number at each call>"

@@ -163,7 +163,7 @@ def as_device(value: DeviceLike | None = None) -> Device:
         # Read once: another thread may take the default back in between.
         default = _default
         return default if default is not None else default_device()
-    if type(value) is Device:
+    if isinstance(value, Device):
         return value
     return device(value)
 
@@ -182,7 +182,7 @@ def device(spec: DeviceLike) -> Device:
     names = _named
     known = names.get(spec) if type(spec) is str else None
     if known is None:
-        if type(spec) is Device:
+        if isinstance(spec, Device):
             return spec
         if not isinstance(spec, str):
             raise errors.InputTypeError(

@@ -79,5 +79,8 @@ class Capturing(Protocol):
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
 
+    def calls(self, function: object, path: str) -> None:
+        """Guards what a function or method of the user's reads that the framework calls."""
+
     def reserve(self, generator: object, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""

@@ -48,6 +48,20 @@ class Traced:
         return self.array.dtype
 
 
+class TracedDevice(Device):
+    """The device of a captured function's trace: for the function, equal to the real one."""
+
+    __slots__ = ("real",)
+
+    real: Device
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self.real
+
+    # Tables have entries of their own for each of the two.
+    __hash__ = Device.__hash__
+
+
 class Trace(Backend):
     """Records the kernels that are called on tensors of `trace.device`.
 
@@ -70,12 +84,16 @@ class Trace(Backend):
         self._constants: dict[str, Native] = {}
         #: False if values were read: the recorded calls may then depend on them.
         self.sound = True
-        self.device = traced = Device()
+        self.device = traced = self._new_device(device)
         traced.backend = self
         traced.kind, traced.index, traced.native = device.kind, device.index, device.native
         traced.tables = self.tables
         traced.constants = {}
         traced._str = str(device)
+
+    def _new_device(self, real: Device) -> Device:
+        """A device for the trace, in place of a real one."""
+        return Device()
 
     # Making a graph -------------------------------------------------------------------------------
 

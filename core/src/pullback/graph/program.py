@@ -157,6 +157,9 @@ def _compiled(
     )  # fmt: skip
     code = ArgumentCode(source, signature)
     leaves = code.leaves
+    if program.changes:
+        identities = ", ".join(f"id({name})" for name in code.containers.values())
+        source.line(f"if len({{{identities}}}) != {len(code.containers)}:", "    return MISS")
     source.line(
         f"if backend.changes != {recorder.kernel_changes} or as_device() is not "
         f"{source.constant(as_device())} or dtypes.DEFAULT_FLOAT is not "
@@ -164,8 +167,12 @@ def _compiled(
         f"{source.constant(dtypes.DEFAULT_INT)}:",
         "    return MISS",
     )
-    for guard in program.guards:
-        _write_guard(source, guard)
+    with source.block("try:"):
+        source.line("pass")
+        for guard in program.guards:
+            _write_guard(source, guard)
+    # Such as an attribute that has been deleted.
+    source.line("except Exception:", "    return MISS")
     if program.layers.guards:
         layers = source.constant(program.layers)
         source.line(

@@ -18,7 +18,7 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable, 
 from pullback._symbols import Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.capture import Trace, Traced
+from pullback.graph.capture import Trace, Traced, TracedDevice
 from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.graph import (
     Attribute,
@@ -85,6 +85,11 @@ class Recorder(Trace):
         #: What ended the trace early, also if the function has caught it.
         self.broken: Break | None = None
 
+    def _new_device(self, real: Device) -> Device:
+        device = TracedDevice()
+        device.real = real
+        return device
+
     # What is announced -------------------------------------------------------------------------
 
     def lift(self, tensor: Tensor) -> Tensor:
@@ -103,6 +108,10 @@ class Recorder(Trace):
             entry = self._handles[id(tensor)] = (tensor, traced)
         # The node is that of now: a tape in the function may have begun to watch the tensor.
         return wrap(entry[1], self.device, tensor._node)
+
+    def has_read(self, value: object) -> bool:
+        """Returns whether a value is a tensor from outside with which the trace has computed."""
+        return id(value) in self._handles
 
     def stop_gradient(self, tensor: Tensor) -> Tensor:
         """The tensor as a constant for all tapes.
@@ -235,6 +244,11 @@ class Recorder(Trace):
         """Guards the attributes that a layer reads when it is called."""
         with self.suspended():
             self.outside_reads.layer(layer)
+
+    def calls(self, function: object, path: str) -> None:
+        """Guards what a function or method of the user's reads that the framework calls."""
+        with self.suspended():
+            self.outside_reads.function(function, path)
 
     def reserve(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""

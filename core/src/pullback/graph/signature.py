@@ -143,8 +143,9 @@ class Signature:
 
     def filled(self, fill: Callable[[Part], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with what `fill` gives in place of each value."""
-        args = tuple(_filled(part, fill) for part in self.positional)
-        return args, {name: _filled(part, fill) for name, part in self.named.items()}
+        made: dict[int, Any] = {}
+        args = tuple(_filled(part, fill, made) for part in self.positional)
+        return args, {name: _filled(part, fill, made) for name, part in self.named.items()}
 
     def containers(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -190,10 +191,12 @@ def _stripped(part: Part) -> Part:
     return part._replace(value=value, parts=tuple(map(_stripped, part.parts)))
 
 
-def _filled(part: Part, fill: Callable[[Part], Any]) -> Any:
+def _filled(part: Part, fill: Callable[[Part], Any], made: dict[int, Any]) -> Any:
     if part.kind not in ("list", "tuple", "dict"):
         return fill(part)
-    return refilled(part.value, [_filled(item, fill) for item in part.parts])
+    items = [_filled(item, fill, made) for item in part.parts]
+    # One that is in two places stays one.
+    return made.setdefault(id(part.value), refilled(part.value, items))
 
 
 def _containers(part: Part, value: Collection[Any]) -> Iterator[tuple[Part, Any, tuple[Any, ...]]]:
@@ -286,7 +289,7 @@ class ArgumentCode:
         self._count = 0
         #: For each tensor, array and promoted float, in order, the name that the code has for it.
         self.leaves: list[tuple[Part, str]] = []
-        #: The name of each list, tuple and dict, by its path.
+        #: The name of each list and dict, by its path.
         self.containers: dict[str, str] = {}
         positional, named = signature.positional, signature.named
         test = f"len(args) != {len(positional)}"
@@ -339,7 +342,8 @@ class ArgumentCode:
             self._compare_items(part, name)
 
     def _compare_items(self, part: Part, name: str) -> None:
-        self.containers[part.path] = name
+        if part.kind != "tuple":
+            self.containers[part.path] = name
         kind = self._source.constant(type(part.value))
         self._unless_not(f"type({name}) is not {kind} or len({name}) != {len(part.parts)}")
         if part.kind == "dict":

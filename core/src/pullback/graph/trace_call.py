@@ -9,8 +9,9 @@ from typing import Any
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
-from pullback.graph.guards import guards_of, is_foreign_array, settled
-from pullback.graph.host import replace
+from pullback.graph.foreign import is_foreign_array
+from pullback.graph.guards import guards_of, settled
+from pullback.graph.host import Guard, contents, replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
@@ -43,14 +44,16 @@ def traced(
     Raises:
         Break: if the function does what a program cannot do.
     """
-    objects = [(leaf.path, leaf.value) for leaf in signature.leaves() if leaf.kind == "object"]
+    leaves = signature.leaves()
+    objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
     for path, value in objects:
         if is_foreign_array(value):
             raise Break(
                 f"gets the array {path} of another library, whose values may change",
                 f"pass pb.asarray({path})",
             )
-    guards = guards_of(f, objects)
+    has_numbers = any(leaf.kind == "number" for leaf in leaves)
+    guards = guards_of(f, objects, takes_numbers=has_numbers)
     recorder = Recorder(device_of(signature), name)
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
@@ -99,9 +102,11 @@ def traced(
                     "assigns parts of an argument",
                     "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
                 )
+        _check_changes(changes, containers, guards)
+        found = [*guards, *recorder.guards.values()]
         program = Program(
             signature,
-            *settled([*guards, *recorder.guards.values()], recorder.outside_reads, recorder.device),
+            *settled(found, recorder.outside_reads, recorder.device, recorder.has_read),
             recorder,
             [result, *(value for _, value in changes)],
             [part.path for part, _ in changes],
@@ -122,6 +127,26 @@ def traced(
         recorder.undo()
     recorder.forget()
     return result, program
+
+
+def _check_changes(
+    changes: list[tuple[Part, Any]],
+    containers: list[tuple[Part, Any, tuple[Any, ...]]],
+    guards: list[Guard],
+) -> None:
+    """Checks that what the function changes is in one place.
+
+    Raises:
+        Break: if a list or dict is given twice, or is read from outside as well.
+    """
+    given = [id(part.value) for part, _, _ in containers]
+    read = {id(guard.arguments[0]) for guard in guards if guard.function is contents}
+    for part, _ in changes:
+        if given.count(id(part.value)) > 1 or id(part.value) in read:
+            raise Break(
+                f"changes its argument {part.path}, which it also has from elsewhere",
+                "pass it once, or a copy, or return the new values",
+            )
 
 
 def _outside(recorder: Recorder, value: object) -> Any:

@@ -19,7 +19,7 @@ from pullback.layers.call_errors import add_layer_note, check_replacement, with_
 from pullback.layers.calls import CALLS
 from pullback.layers.first_call import FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
-from pullback.layers.loss_terms import LossTerms
+from pullback.layers.loss_terms import LossTerms, penalties
 from pullback.layers.policy import (
     Policy,
     PolicyLike,
@@ -243,7 +243,7 @@ class Layer(Configurable):
             return losses
         for layer in (self, *self.sublayers.values()):
             losses += vars(layer).get("_losses", ())
-            losses += [penalty() for penalty in vars(layer).get("_penalties", ())]
+            losses += penalties(vars(layer).get("_penalties", ()))
         return losses
 
     @property

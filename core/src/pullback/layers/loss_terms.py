@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-__all__ = ["LossTerms"]
+from pullback._dispatch.recording import capturing
+
+__all__ = ["LossTerms", "penalties"]
 
 
 class LossTerms(list[Any]):
@@ -20,3 +23,12 @@ class LossTerms(list[Any]):
         """Makes a list, and remembers that there is one."""
         LossTerms.ever = True
         return super().__new__(cls)
+
+
+def penalties(functions: Sequence[Callable[[], Any]]) -> list[Any]:
+    """The values of the penalties of a layer."""
+    capture = capturing()
+    if capture is not None:
+        for function in functions:
+            capture.calls(function, "a regularizer")
+    return [function() for function in functions]

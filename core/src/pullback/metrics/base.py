@@ -81,6 +81,10 @@ class Metric:
         capture = capturing()
         if capture is not None:
             capture.keep(self, [name for name in self.initial if name in vars(self)])
+            for name in vars(self):
+                if name[0] != "_" and name != "name" and name not in self.initial:
+                    capture.guard(getattr, f"{name} of {self.name!r}", self, name)
+            capture.calls(self.update, f"{type(self).__name__}.update")
         with paused():
             self.update(*args, **kwargs)
 

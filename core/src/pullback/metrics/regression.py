@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import capturing
 from pullback.metrics.base import (
     Metric,
     PairwiseMean,
@@ -138,6 +139,9 @@ class MeanOf(WeightedSum):
         Raises:
             InputTypeError: for weights with a function that returns one number for a batch.
         """
+        capture = capturing()
+        if capture is not None:
+            capture.calls(self.function, self.name)
         more = {"reduction": "none"} if self._itemwise else {}
         values = from_any(self.function(targets, predictions, **more))
         if not values.ndim:

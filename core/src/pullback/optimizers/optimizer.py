@@ -206,6 +206,7 @@ class Optimizer(Configurable):
         capture = capturing()
         if capture is not None:
             capture.guard(steering, f"the settings of {type(self).__name__}", self)
+            capture.calls(self.update, f"{type(self).__name__}.update")
             checked = [(capture.lift(gradient), variable) for gradient, variable in checked]
         with paused():
             if self.accumulate_steps > 1:

@@ -215,6 +215,9 @@ class PerVariable:
             InputValueError: for a negative factor, or one that is not finite.
         """
         factors = self._factors
+        capture = capturing()
+        if capture is not None:
+            capture.calls(factors, "the factors of an optimizer")
         if isinstance(factors, Mapping):
             factor = float(factors.get(variable, 1.0))
         else:

@@ -73,6 +73,8 @@ class Update:
         plan = self._plan
         if plan is not None and (
             op is not self._op
+            # That of a trace is equal to the real one.
+            or gradient._device is not plan.device
             or guard != self._guard
             or attributes != self._attributes
             or plan.device.backend.changes != plan.guard

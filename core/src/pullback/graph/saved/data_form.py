@@ -30,7 +30,7 @@ JSON: TypeAlias = Any
 #: What a value of JSON stands for, by its kind.
 Kinds: TypeAlias = "Mapping[str, Callable[[JSON], Any]]"
 
-_DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+_DTYPES = {dtype.name: dtype for dtype in (*dtypes.ALL, *dtypes.STORAGE)}
 #: What calls functions of a program.
 _PYTHON = ("py_function",)
 #: How deep graphs may be nested.
@@ -67,7 +67,7 @@ def encode(value: object, leaf: Callable[[object], JSON | None]) -> JSON:
     if kind is complex:
         assert isinstance(value, complex)
         return _tagged("complex", [encode(part, leaf) for part in (value.real, value.imag)])
-    if isinstance(value, np.dtype) and value in dtypes.ALL:
+    if isinstance(value, np.dtype) and value in _DTYPES.values():
         return _tagged("dtype", value.name)
     if isinstance(value, list):
         return [encode(item, leaf) for item in value]
@@ -281,7 +281,8 @@ class _Reader:
             raise ValueError(f"{name!r} is made twice")
         if not all(type(size) is int and size >= 0 for size in shape):
             raise ValueError(f"the shape of {name!r} is {shape}")
-        supported = self._device.backend.dtypes
+        backend = self._device.backend
+        supported = {**backend.dtypes, **backend.storage_dtypes}
         if dtype not in _DTYPES:
             raise ValueError(f"the dtype of {name!r} is {dtype!r}")
         if _DTYPES[dtype] not in supported:

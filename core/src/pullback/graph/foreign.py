@@ -1,0 +1,97 @@
+"""Modules, arrays and generators of random numbers that are not the framework's."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from types import BuiltinFunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "FRAMEWORK",
+    "generator_of",
+    "has_drawn",
+    "is_foreign_array",
+    "is_own",
+    "set_state",
+    "state_of",
+]
+
+FRAMEWORK = __name__.partition(".")[0]
+#: Folders of what a user has installed.
+_INSTALLED = {"site-packages", "dist-packages"}
+_GENERATORS = {("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random")}
+
+
+@cache
+def is_own(module: str | None) -> bool:
+    """Returns whether a module is the user's: not Python's, the framework's, or installed."""
+    name = module or ""
+    top = name.partition(".")[0]
+    if (top in sys.stdlib_module_names and name != "__main__") or top == FRAMEWORK:
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is None or _INSTALLED.isdisjoint(Path(file).parts)
+
+
+def _is_generator(value: object) -> bool:
+    """Returns whether a value is a generator of NumPy or of Python."""
+    return any(
+        (base.__module__.partition("._")[0].removesuffix(".mtrand"), base.__name__) in _GENERATORS
+        for base in type(value).__mro__
+    )
+
+
+def generator_of(value: object) -> Any:
+    """The generator of a value that draws: itself, a method, or a module of functions; or None."""
+    if isinstance(value, ModuleType) and value.__name__ in ("random", "numpy.random"):
+        value = value.random
+    if isinstance(value, (MethodType, BuiltinFunctionType)):
+        value = value.__self__
+    return value if _is_generator(value) else None
+
+
+def state_of(generator: Any) -> Any:
+    """The state of a generator; None for one that has none, such as `random.SystemRandom`."""
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    try:
+        return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+    except NotImplementedError:
+        return None
+
+
+def set_state(generator: Any, state: Any) -> None:
+    """Has a generator draw again what it drew after `state_of`."""
+    if hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    elif hasattr(generator, "setstate"):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
+
+
+def has_drawn(generator: Any, state: Any) -> bool:
+    """Returns whether a generator has another state than this one."""
+    return bool(_plain(state_of(generator)) != _plain(state))
+
+
+def _plain(state: Any) -> Any:
+    """A state with bytes in place of arrays, which `==` compares."""
+    if isinstance(state, dict):
+        return {name: _plain(part) for name, part in state.items()}
+    if isinstance(state, tuple):
+        return tuple(map(_plain, state))
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def is_foreign_array(value: object) -> bool:
+    """Returns whether an argument is an array of an installed library other than NumPy."""
+    kind = type(value)
+    if not (hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")):
+        return False
+    modules = [base.__module__ for base in kind.__mro__]
+    return not is_own(modules[0]) and FRAMEWORK not in {m.partition(".")[0] for m in modules}

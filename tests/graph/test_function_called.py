@@ -1,0 +1,248 @@
+"""Functions and objects of the user's that the framework calls in a captured function."""
+
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((6, 4), np.float32), RNG.standard_normal((6, 3), np.float32)
+FACTOR = 1.0
+
+
+def with_factor(y, p):
+    return pb.mean((y - p) ** 2) * FACTOR
+
+
+class Loss:
+    factor = 1.0
+
+    def __call__(self, y, p):
+        return pb.mean((y - p) ** 2) * self.factor
+
+
+class Largest(pb.metrics.Metric):
+    initial = types.MappingProxyType({"largest": None})
+    factor = 1.0
+
+    def update(self, y, p):
+        now = pb.max(pb.abs(y - p)) * self.factor
+        self.largest = now if self.largest is None else pb.maximum(self.largest, now)
+
+    def result(self):
+        return float(self.largest)
+
+
+class Momentum(pb.optimizers.Optimizer):
+    slot_names = ("sum",)
+    factor = 1.0
+
+    def update(self, variable, gradient, rate, step):
+        total = self.slot(variable, "sum")
+        total.assign(total * 0.5 + gradient)
+        variable.assign_sub(total * rate * self.factor)
+
+
+class Base(pb.layers.Layer):
+    factor = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.offset = 0.0
+
+    def call(self, x):
+        return x * self.factor + self.offset
+
+
+class Derived(Base):
+    def call(self, x):
+        return super().call(x) * 2
+
+
+def agree(make, changes, calls=3):
+    """Holds captured calls against eager ones, before and after each change of something outside.
+
+    Args:
+        make: makes all there is, captured if its argument is True; returns a function to call, and
+            what the changes get.
+        changes: functions that change it.
+        calls: the number of calls after each change.
+    """
+
+    def results(captured):
+        call, thing = make(captured)
+        for change in (lambda thing: None, *changes):
+            change(thing)
+            yield [call() for _ in range(calls)]
+
+    eager, captured = list(results(False)), list(results(True))
+    assert captured == eager
+    assert all(before != after for before, after in itertools.pairwise(eager))
+
+
+def set_factor(value):
+    def change(thing):
+        if thing is None:
+            globals()["FACTOR"] = value
+        else:
+            thing.factor = value
+
+    return change
+
+
+@pytest.fixture(autouse=True)
+def unchanged(monkeypatch):
+    """The values as they are here, after each test."""
+    monkeypatch.setitem(globals(), "FACTOR", FACTOR)
+    for kind in (Loss, Largest, Momentum, Base):
+        monkeypatch.setattr(kind, "factor", kind.factor)
+
+
+def compiled(captured, loss="mean_squared_error", metrics=(), layers=None):
+    pb.random.seed(0)
+    model = pb.Sequential(layers or [pb.layers.Dense(3)])
+    model.compile("sgd", loss, metrics, capture=captured)
+    return model
+
+
+def fit(model):
+    def call():
+        history = model.fit(X, Y, epochs=1, batch_size=3, verbose=False, shuffle=False).history
+        return history, dict(model.evaluate(X, Y, verbose=False))
+
+    return call
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "thing"), [(with_factor, None), (Loss(), "loss")])
+def test_losses(loss, thing):
+    def make(captured):
+        own = type(loss)() if thing else loss
+        set_factor(1.0)(own if thing else None)
+        return fit(compiled(captured, own)), own if thing else None
+
+    agree(make, [set_factor(5.0), set_factor(0.5)])
+
+
+def test_functions_as_metrics():
+    def make(captured):
+        set_factor(1.0)(None)
+        return fit(compiled(captured, metrics=[with_factor])), None
+
+    agree(make, [set_factor(5.0), set_factor(0.5)])
+
+
+def test_metrics():
+    def make(captured):
+        metric = Largest("largest")
+        return fit(compiled(captured, metrics=[metric])), metric
+
+    agree(make, [set_factor(5.0), set_factor(0.5)])
+
+
+def test_settings_of_metrics():
+    def make(captured):
+        metric = pb.metrics.BinaryAccuracy()
+        update = pb.function(metric) if captured else metric
+        y, p = pb.asarray([0.0, 1.0, 1.0]), pb.asarray([0.2, 0.6, 0.9])
+
+        def call():
+            metric.reset()
+            update(y, p)
+            return metric.result()
+
+        return call, metric
+
+    agree(make, [lambda metric: setattr(metric, "threshold", 0.7)])
+
+
+def test_regularizers():
+    def make(captured):
+        set_factor(1.0)(None)
+        layer = pb.layers.Dense(3, kernel_regularizer=lambda w: pb.sum(w * w) * FACTOR)
+        return fit(compiled(captured, layers=[layer])), None
+
+    agree(make, [set_factor(5.0), set_factor(0.5)])
+
+
+def step_of(optimizer, captured):
+    variable, gradient = pb.Variable(X), pb.asarray(Y @ np.ones((3, 4), np.float32))
+
+    def step():
+        optimizer.apply_gradients([(gradient, variable)])
+
+    step = pb.function(step) if captured else step
+
+    def call():
+        step()
+        return variable.numpy().tolist()
+
+    return call, variable
+
+
+def test_optimizers():
+    def make(captured):
+        set_factor(1.0)(Momentum)
+        optimizer = Momentum(0.1)
+        return step_of(optimizer, captured)[0], optimizer
+
+    agree(make, [lambda optimizer: set_factor(7.0)(Momentum), set_factor(3.0), set_factor(2.0)])
+
+
+def test_factors_of_variables():
+    def make(captured):
+        factors = {}
+        call, variable = step_of(pb.optimizers.SGD(0.1, rate_scale=factors), captured)
+        factors[variable] = 1.0
+        return call, lambda value: factors.update({variable: value})
+
+    agree(make, [lambda set_: set_(0.5), lambda set_: set_(3.0)])
+
+
+# Layers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Base, Derived])
+def test_layers(kind):
+    def make(captured):
+        set_factor(1.0)(Base)
+        layer = kind()
+        model = pb.Sequential([layer])
+        f = pb.function(lambda x: model(x) + 1) if captured else lambda x: model(x) + 1
+        return lambda: f(X).tolist(), layer
+
+    own = [
+        lambda layer: setattr(layer, "offset", 2.0),
+        lambda layer: set_factor(3.0)(Base),
+        set_factor(4.0),
+        lambda layer: setattr(layer, "call", lambda x: x * 5),
+        lambda layer: delattr(layer, "call"),
+    ]
+    agree(make, own)
+
+
+def test_the_call_of_a_class(monkeypatch):
+    def make(captured):
+        monkeypatch.setattr(Base, "call", lambda self, x: x * 2)
+        model = pb.Sequential([Base()])
+        f = pb.function(lambda x: model(x) + 1) if captured else lambda x: model(x) + 1
+        return lambda: f(X).tolist(), monkeypatch
+
+    agree(make, [lambda patch: patch.setattr(Base, "call", lambda self, x: x * 7)])
+
+
+def test_settled_functions_make_no_more_programs():
+    model = compiled(True, Loss(), [Largest("largest"), with_factor])
+    fit(model)()
+    fit(model)()
+    steps = model.compiled._captured.values()
+    programs = [len(step._all()) for step in steps]
+    for _ in range(4):
+        fit(model)()
+    assert [len(step._all()) for step in steps] == programs
+    assert all(0 < count <= 2 for count in programs)
