@@ -64,7 +64,7 @@ def state_of(generator: Any) -> Any:
         return None
 
 
-def set_state(generator: Any, state: Any) -> None:
+def set_state(generator: Any, state: object) -> None:
     """Has a generator draw again what it drew after `state_of`."""
     if hasattr(generator, "bit_generator"):
         generator.bit_generator.state = state
@@ -74,12 +74,12 @@ def set_state(generator: Any, state: Any) -> None:
         generator.set_state(state)
 
 
-def has_drawn(generator: Any, state: Any) -> bool:
+def has_drawn(generator: object, state: object) -> bool:
     """Returns whether a generator has another state than this one."""
     return bool(_plain(state_of(generator)) != _plain(state))
 
 
-def _plain(state: Any) -> Any:
+def _plain(state: object) -> object:
     """A state with bytes in place of arrays, which `==` compares."""
     if isinstance(state, dict):
         return {name: _plain(part) for name, part in state.items()}
