@@ -21,8 +21,16 @@ from pullback.spec import Accuracy, Op, Tier
 
 #: Longer than the vectors of any processor and not a multiple of one.
 TAIL = 67
+#: A whole number of vectors, of tiles and of the rows of a group of threads.
+ALIGNED = 64
+#: Sizes of all axes at once, of which the largest that leaves inputs small is taken.
+BOXES = (64, 32, 16, 8)
+#: The number of elements of an input up to which a box is taken.
+BOX = 2**13
 #: The size of all axes of square inputs.
 SIDE = 5
+#: The number of arrays in long sequences.
+MANY = 17
 #: The number of elements up to which inputs are made larger.
 MOST = 2**18
 _REPEATED = ("value", "deterministic")
@@ -37,7 +45,12 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
         square = _resized(sample, dict.fromkeys(lengths, SIDE))
         yield from _taken(op, suite, square, "square", ("value", "layouts"))
+        if not (quick and number):
+            yield from _whole_vectors(op, suite, sample, lengths)
+            yield from _sequences(op, suite, sample)
         for length in lengths:
+            one = _resized(sample, {length: 1})
+            yield from _taken(op, suite, one, f"{length} is 1", ("value",))
             empty = _resized(sample, {length: 0})
             # In every dtype of the sample's kind; in the others at least once.
             others = (*dtypes.INTEGER, dtypes.bool_) if op.public and not (quick and number) else ()
@@ -62,6 +75,35 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                     large = _resized(sample, {length: size})
                     note = f"{length} is {size}"
                     yield from _taken(op, suite, large, note, _REPEATED)
+
+
+def _whole_vectors(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
+    """Sizes without a tail, for which libraries have loops of their own."""
+    if "large" not in suite.without:
+        for length in lengths:
+            if _total(sample, {length: ALIGNED}) <= MOST:
+                wide = _resized(sample, {length: ALIGNED})
+                yield from _taken(op, suite, wide, f"{length} is {ALIGNED}", ("value",))
+    axes = max(x.ndim for x in leaves(sample.inputs))
+    for side in BOXES:
+        if side**axes <= BOX:
+            box = _resized(sample, dict.fromkeys(lengths, side))
+            yield from _taken(op, suite, box, f"all sizes are {side}", ("value",))
+            return
+
+
+def _sequences(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+    """Sequences of more arrays than a call of a library may take."""
+    if not any(isinstance(value, (list, tuple)) for value in sample.inputs):
+        return
+    inputs = tuple(
+        [redrawn(value[i % len(value)], value[i % len(value)].shape, seed=i) for i in range(MANY)]
+        if isinstance(value, (list, tuple)) and value
+        else value
+        for value in sample.inputs
+    )
+    long = Sample(inputs, sample.attributes, gradient=False, dtypes=sample.dtypes)
+    yield from _taken(op, suite, long, f"{MANY} arrays", ("value",))
 
 
 def _total(sample: Sample, sizes: dict[int, int]) -> int:
