@@ -29,7 +29,7 @@ from pullback.conformance.case import (
     widen,
 )
 from pullback.conformance.compare import identical, near, require
-from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.layouts import LAYOUTS, REPEATED
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -230,7 +230,7 @@ def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = _kernel(case) is None
     for name, lay in LAYOUTS.items():
-        if name == "repeated" and case.op.accuracy is Accuracy.BACKWARD_STABLE:
+        if name in REPEATED and case.op.accuracy is Accuracy.BACKWARD_STABLE:
             continue  # a singular matrix
         laid = case.with_inputs(
             [lay(item) for item in value] if isinstance(value, list) else lay(value)
@@ -240,8 +240,8 @@ def layouts(case: Case) -> None:
         outputs = laid.call(laid.tensors(copy=False))
         for i, (leaf, copy) in enumerate(zip(leaves(laid.inputs), kept, strict=True)):
             identical(case, leaf, copy, f"{name} input {i} after the call")
-        # One layout has other values, which need their own reference.
-        measured = laid if name == "repeated" else case
+        # Some layouts have other values, which need their own reference.
+        measured = laid if name in REPEATED else case
         quantity = f"the result for {name} inputs"
         _measure(measured, outputs, quantity, through_body=through_body)
 

@@ -65,8 +65,8 @@ class Suite:
         domain: for an input the lowest and the highest value that it may have; others have all.
         integer_domain: the same for integers.
         either_zero: whether a zero of either sign is right, as in the larger of 0 and -0.
-        without: the rules that do not hold for the op, of "values", "sizes", "axes", "pairs" and
-            "exceptional" (see `derived`), each with the reason.
+        without: the rules that do not hold for the op, of those in `derived.RULES`, each with the
+            reason.
     """
 
     op: str
