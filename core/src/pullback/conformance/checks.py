@@ -54,7 +54,11 @@ def value(case: Case) -> None:
 
 
 def value_of(case: Case, outputs: Any, quantity: str) -> None:
-    """Checks that results of the op are within its accuracy of the float64 reference."""
+    """Checks that results of the op are within its accuracy of the reference, in its dtypes."""
+    expected = case.resolved(case.tensors()).dtypes
+    for name, output, dtype in zip(case.op.outputs, as_tuple(outputs), expected, strict=False):
+        found = output.dtype
+        require(found == dtype, case, f"{quantity}: {name} is {found}, the rule says {dtype}")
     _measure(case, outputs, quantity, through_body=_kernel(case) is None)
 
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks, regions, repetition, storage, whole
+from pullback.conformance import (
+    arrangements,
+    by_reference,
+    checks,
+    regions,
+    repetition,
+    storage,
+    whole,
+)
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
 from pullback.conformance.derived import FEW, RULES, derived, randomized
 from pullback.conformance.lasting import lasting
@@ -107,9 +115,8 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
     for case in every:
         for check, (area, applies) in _CHECKS.items():
             wanted = case.sample.checks
-            if (wanted is not None and check not in wanted and check not in _ONCE) or not applies(
-                case
-            ):
+            always = check in _ONCE or check in _ONCE_A_KIND
+            if (wanted is not None and check not in wanted and not always) or not applies(case):
                 continue
             if check in _ONCE:
                 if case.sample.seed is not None:
@@ -118,6 +125,11 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
                 size = "" if check == "fused" else _size(case)
                 key = (check, size if quick else (case.dtype, size))
                 if key in seen or _size(case) == "none":
+                    continue
+                seen.add(key)
+            elif check in _ONCE_A_KIND:
+                key = (check, (arrangements.kinds(case), None if quick else case.dtype))
+                if case.sample.seed is not None or key in seen or _size(case) != "some":
                     continue
                 seen.add(key)
             elif area in (Area.GRADIENTS, Area.SECOND):
@@ -170,6 +182,8 @@ def _cast(value: object, dtype: DType) -> object:
 
 #: The checks that one sample of an op has to pass, and one that is large.
 _ONCE = ("repeated", "threads", "compiled", "fused")
+#: The checks that one sample of each kind of inputs has to pass.
+_ONCE_A_KIND = ("shared", "alone_laid_out")
 
 
 def _has_body_alone(op: Op, device: Device) -> bool:
@@ -270,6 +284,8 @@ def _is_kept(case: Case) -> bool:
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     **storage.CHECKS,
+    "shared": arrangements.shared,
+    "alone_laid_out": arrangements.alone_laid_out,
     "lasting": lasting,
     "repeated": repetition.repeated,
     "threads": repetition.threads,
@@ -293,6 +309,8 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "deterministic": (Area.EDGES, _always),
     "lasting": (Area.EDGES, _has_layouts),
     "layouts": (Area.EDGES, _has_layouts),
+    "shared": (Area.EDGES, arrangements.has_alike),
+    "alone_laid_out": (Area.EDGES, arrangements.has_several),
     "repeated": (Area.EDGES, _takes_arrays),
     "threads": (Area.EDGES, _takes_arrays),
     "compiled": (Area.VALUES, whole.compiles),
