@@ -20,9 +20,7 @@ Place = tuple[int, int | None]
 
 def kinds(case: Case) -> tuple[object, ...]:
     """What tells calls apart in these checks: the axes and kinds of the inputs, whole domains."""
-    shapes = [
-        [(leaf.ndim, leaf.dtype.kind) for leaf in leaves([value])] for value in case.inputs
-    ]
+    shapes = [[(leaf.ndim, leaf.dtype.kind) for leaf in leaves([value])] for value in case.inputs]
     return str(shapes), case.sample.period is not None
 
 

@@ -142,7 +142,7 @@ def body(case: Case) -> None:
         near(case, actual, wide, np.full(goal.shape, bound), goal.dtype, f"{name} of the kernel")
 
 
-def _kinds_of(operands: Sequence[Any]) -> list[Any]:
+def kinds_of(operands: Sequence[Any]) -> list[Any]:
     """The operands with a kind for each array."""
     return [each(lambda x: Kind(tuple(x.shape), x.dtype), operand) for operand in operands]
 
@@ -154,7 +154,7 @@ def prepared(case: Case) -> None:
     if plan.kernel is None:
         return
     backend, arrays = case.device.backend, arrays_of(resolved.inputs)
-    kinds = _kinds_of(arrays)
+    kinds = kinds_of(arrays)
     kernel = backend.prepare(case.op, plan.kernel, kinds, plan.attributes)
     if kernel is None:
         return
@@ -203,7 +203,7 @@ def kept(case: Case) -> None:
     if keep is None:
         return
     arrays = arrays_of(resolved.inputs)
-    kinds = _kinds_of(arrays)
+    kinds = kinds_of(arrays)
     host = {
         i: backend.to_host(array).copy()
         for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))

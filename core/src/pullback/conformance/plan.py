@@ -16,8 +16,11 @@ from pullback.conformance import (
     arrangements,
     by_reference,
     checks,
+    graphs,
+    ready,
     regions,
     repetition,
+    services,
     storage,
     whole,
 )
@@ -91,6 +94,12 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
             for check in storage.CHECKS:
                 area = Area.VALUES if check == "storage_conversion" else Area.EDGES
                 yield Item(op, suite, device, check, area, case)
+    if op.name == "to_device":
+        for case in services.cases(op, suite, device):
+            for check in services.CHECKS:
+                yield Item(op, suite, device, check, Area.EDGES, case)
+            if graphs.compiles_programs(case):
+                yield Item(op, suite, device, "programs", Area.VALUES, case)
     if suite.errors:
         yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
 
@@ -183,7 +192,7 @@ def _cast(value: object, dtype: DType) -> object:
 #: The checks that one sample of an op has to pass, and one that is large.
 _ONCE = ("repeated", "threads", "compiled", "fused")
 #: The checks that one sample of each kind of inputs has to pass.
-_ONCE_A_KIND = ("shared", "alone_laid_out")
+_ONCE_A_KIND = ("shared", "alone_laid_out", "prepared_again")
 
 
 def _has_body_alone(op: Op, device: Device) -> bool:
@@ -284,8 +293,11 @@ def _is_kept(case: Case) -> bool:
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     **storage.CHECKS,
+    **services.CHECKS,
+    "programs": graphs.programs,
     "shared": arrangements.shared,
     "alone_laid_out": arrangements.alone_laid_out,
+    "prepared_again": ready.prepared_again,
     "lasting": lasting,
     "repeated": repetition.repeated,
     "threads": repetition.threads,
@@ -301,6 +313,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),
     "prepared": (Area.VALUES, _is_prepared),
+    "prepared_again": (Area.EDGES, _is_prepared),
     "in_place": (Area.VALUES, _is_in_place),
     "kept": (Area.VALUES, _is_kept),
     "rules": (Area.DTYPES, _always),

@@ -63,7 +63,7 @@ def _beside_numbers(op: Op, suite: Suite, found: Sample, *, quick: bool) -> Iter
     """Every number that is special as one input, and all values of its dtype as the other."""
     turns = itertools.count()
     if all(value.dtype == np.float64 for value in found.inputs):
-        known = [name for name in found.dtypes or map(str, _FLOATS)]
+        known = list(found.dtypes or map(str, _FLOATS))
         floats = [dtype for dtype in _FLOATS if dtype.name in known]
         for place, i in itertools.product(range(2), range(len(_numbers(dtypes.float32)))):
             turn = next(turns)
