@@ -138,7 +138,10 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
                 seen.add(key)
             elif check in _ONCE_A_KIND:
                 key = (check, (arrangements.kinds(case), None if quick else case.dtype))
-                if case.sample.seed is not None or key in seen or _size(case) != "some":
+                size = _size(case)
+                if case.sample.seed is not None or key in seen or size == "none":
+                    continue
+                if size == "many" and case.sample.period is None:
                     continue
                 seen.add(key)
             elif area in (Area.GRADIENTS, Area.SECOND):

@@ -16,6 +16,7 @@ from pullback.conformance.derived import (
     broadcasting,
     elementwise,
     exceptional,
+    operands,
     ranks,
     sizes,
 )
@@ -24,7 +25,16 @@ from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
 #: The rules, by the names under which a suite may leave them out.
-RULES = ("values", "sizes", "axes", "pairs", "exceptional", "broadcasting", "ranks")
+RULES = (
+    "values",
+    "sizes",
+    "axes",
+    "pairs",
+    "exceptional",
+    "broadcasting",
+    "ranks",
+    "operands",
+)
 #: Those of a quick run for an op without a kernel: all its samples have one shape.
 FEW = ("values",)
 
@@ -53,6 +63,7 @@ def _all(op: Op, suite: Suite, rules: Collection[str], *, quick: bool) -> Iterat
         "pairs": lambda: attributes.samples(op, suite, quick=quick),
         "exceptional": lambda: exceptional.samples(op, suite),
         "broadcasting": lambda: broadcasting.samples(op, suite, quick=quick),
+        "operands": lambda: operands.samples(op, suite, quick=quick),
         "ranks": lambda: ranks.samples(op, suite, quick=quick),
     }
     for name, samples in made.items():

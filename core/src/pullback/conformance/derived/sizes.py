@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pullback import dtypes
+from pullback import dtypes, shapes
 from pullback.conformance.case import leaves, results
 from pullback.conformance.derived import elementwise, values
 from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
@@ -29,6 +29,17 @@ BOXES = (64, 32, 16, 8)
 BOX = 2**13
 #: The size of all axes of square inputs.
 SIDE = 5
+#: Shapes of ops without inputs: vectors with tails and without, several axes, nothing.
+SHAPES = (
+    (),
+    (1,),
+    (TAIL,),
+    (values.MEDIUM,),
+    (values.LARGE,),
+    (ALIGNED, ALIGNED),
+    (0, 3),
+    (2, 1, 3, 1, 2, 2),
+)
 #: The number of arrays in long sequences.
 MANY = 17
 #: The number of elements up to which inputs are made larger.
@@ -38,8 +49,9 @@ _REPEATED = ("value", "deterministic")
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls of an op with other sizes, which its rules and its reference take."""
-    if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
+    if op.tier == Tier.LINALG or (op.accuracy is Accuracy.BACKWARD_STABLE and op.tier != Tier.FFT):
         return  # other values would make another problem
+    yield from _without_inputs(op, suite)
     each = elementwise.base(op, suite) is not None and elementwise.is_elementwise(op, suite)
     for number, sample in enumerate(bases(suite)):
         lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
@@ -75,6 +87,30 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                     large = _resized(sample, {length: size})
                     note = f"{length} is {size}"
                     yield from _taken(op, suite, large, note, _REPEATED)
+            yield from _alike(op, suite, sample, length)
+
+
+def _without_inputs(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Shapes of the results of ops that make arrays."""
+    if op.inputs or "shape" not in [attribute.name for attribute in op.attributes]:
+        return
+    for sample in suite.samples[:2]:
+        for shape in SHAPES:
+            made = Sample((), {**sample.attributes, "shape": shape}, gradient=False)
+            yield from _taken(op, suite, made, "", _REPEATED)
+
+
+def _alike(op: Op, suite: Suite, sample: Sample, length: int) -> Iterator[Sample]:
+    """Equal numbers, of which a sum one after the other rounds all to one side."""
+    if op.shape is not shapes.reduce or op.accuracy is not Accuracy.ACCUMULATED:
+        return
+    wide = _resized(sample, {length: values.MEDIUM})
+    inputs = mapped(lambda x: np.full_like(x, 0.7), wide.inputs)
+    equal = Sample(inputs, sample.attributes, gradient=False, dtypes=sample.dtypes)
+    if leaves(inputs)[0].dtype == np.float64:
+        yield from _taken(
+            op, suite, equal, f"{length} is {values.MEDIUM}, equal numbers", _REPEATED
+        )
 
 
 def _whole_vectors(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
