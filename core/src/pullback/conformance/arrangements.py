@@ -46,9 +46,11 @@ def shared(case: Case) -> None:
         array = _at(case.inputs, second)
         alike = case.with_inputs(_with(_with(case.inputs, first, array), second, array))
         try:
-            alike.reference(np.float64)
+            found = alike.reference(np.float64)
         except Exception:
             continue  # not defined there
+        if any(x.dtype.kind == "c" and not np.isfinite(x).all() for x in found):
+            continue  # infinite complex numbers have no parts that libraries agree on
         tensor = to_tensor(array, case.device)
         inputs = _with(_with(alike.tensors(), first, tensor), second, tensor)
         names = f"{_name(case.op, first)} and {_name(case.op, second)}"

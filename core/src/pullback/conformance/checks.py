@@ -366,7 +366,8 @@ def _measure(
         dtype = result.dtype
         if dtype in dtypes.FLOATING:
             bound = allowed(case, i, goal, dtype, extended=extended, through_body=through_body)
-        signs = case.op.accuracy in SIGNED and not case.suite.either_zero
+        either = case.suite.either_zero or case.sample.either_zero
+        signs = case.op.accuracy in SIGNED and not either
         near(case, result, goal, bound, dtype, named, signs=signs)
 
 

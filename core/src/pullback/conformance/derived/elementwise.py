@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def samples(op: Op, suite: Suite) -> Iterator[Sample]:
             drawn[1] = _beside(*drawn)
         if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
             yield _sample(drawn, found.attributes, values.MEDIUM, f"every {dtype}")
-    if np.complex128 in _complex_kinds(suite):
+    if set(kinds) == {np.dtype(np.float64)} and "complex" not in suite.without:
         yield from _complex(op, suite, found)
 
 
@@ -99,10 +100,6 @@ def _beside(first: Array, second: Array) -> Array:
     """The second input, with the first, or its neighbors, in every other place."""
     moved = np.where(np.arange(first.size) % 4 == 1, first, first ^ first.dtype.type(1))
     return np.where(np.arange(first.size) % 2 == 1, moved, second)
-
-
-def _complex_kinds(suite: Suite) -> set[DType]:
-    return {leaf.dtype for sample in suite.samples for leaf in leaves(sample.inputs)}
 
 
 def _complex(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
@@ -114,14 +111,15 @@ def _complex(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
     if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
         yield _sample(drawn, found.attributes, values.MEDIUM, "every quadrant")
         yield from _finite(op, suite, found, [_axes(i) for i in range(len(drawn))], "on the axes")
-        for dtype in dtypes.COMPLEX:
+        # The inputs of a gradient are results, which are not of all sizes.
+        for dtype in dtypes.COMPLEX if op.public else ():
             info = np.finfo(dtype)
             span = 0.9 * info.minexp, 0.9 * info.maxexp
             wide = [_plane(*span, seed=i) for i in range(len(drawn))]
             yield from _finite(op, suite, found, wide, "large and tiny", dtype)
         if op.accuracy is Accuracy.EXACT:
-            parts = [np.resize(np.roll(parts(), 5 * i), parts().size) for i in range(len(drawn))]
-            yield _plain(parts, found.attributes, "parts that are no numbers")
+            every = [np.roll(parts(), 5 * i) for i in range(len(drawn))]
+            yield _plain(every, found.attributes, "parts that are no numbers")
 
 
 def _plane(low: float, high: float, *, seed: int) -> Array:
@@ -158,7 +156,8 @@ def _finite(
     if kept.any():
         inputs = [x[kept] for x in drawn]
         wide = None if dtype == dtypes.complex128 and note == "on the axes" else dtype
-        yield _plain(inputs, found.attributes, note, wide)
+        sample = _plain(inputs, found.attributes, note, wide)
+        yield replace(sample, either_zero=op.accuracy is not Accuracy.EXACT)
 
 
 def _plain(

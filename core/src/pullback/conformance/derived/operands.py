@@ -17,6 +17,8 @@ from pullback.spec import Accuracy, Op, Tier
 
 #: The names of inputs that are positions.
 _POSITIONS = ("indices", "labels", "segment_ids", "sorter")
+#: Those of them that may be anywhere in an axis, in any order.
+_ANYWHERE = ("indices", "labels", "segment_ids")
 #: A size with positions that some dtypes of 8 bits hold, and others take for negative numbers.
 WIDE = 200
 _NARROW = (dtypes.bfloat16, dtypes.float16)
@@ -42,7 +44,7 @@ def _positions(op: Op, suite: Suite) -> Iterator[Sample]:
             continue
         seen.add(str((found, kind)))
         for dtype in dtypes.INTEGER:
-            for inputs, words in ((sample.inputs, ""), *_wide(sample, found, dtype)):
+            for inputs, words in ((sample.inputs, ""), *_wide(op, sample, found, dtype)):
                 yield from _cast(op, suite, sample, inputs, found, dtype, words)
 
 
@@ -72,10 +74,10 @@ def _cast(
 
 
 def _wide(
-    sample: Sample, places: Sequence[int], dtype: DType
+    op: Op, sample: Sample, places: Sequence[int], dtype: DType
 ) -> Iterator[tuple[tuple[Any, ...], str]]:
     """The inputs with an axis of WIDE elements, and positions from all of it."""
-    if dtype.itemsize > 1:
+    if dtype.itemsize > 1 or not all(op.inputs[i].name in _ANYWHERE for i in places):
         return
     lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
     high = min(WIDE, int(np.iinfo(dtype).max) + 1)
