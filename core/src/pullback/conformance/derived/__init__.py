@@ -16,6 +16,8 @@ from pullback.conformance.derived import (
     broadcasting,
     elementwise,
     exceptional,
+    formats,
+    matrices,
     operands,
     ranks,
     sizes,
@@ -34,6 +36,8 @@ RULES = (
     "broadcasting",
     "ranks",
     "operands",
+    "matrices",
+    "formats",
 )
 #: Those of a quick run for an op without a kernel: all its samples have one shape.
 FEW = ("values",)
@@ -63,6 +67,8 @@ def _all(op: Op, suite: Suite, rules: Collection[str], *, quick: bool) -> Iterat
         "pairs": lambda: attributes.samples(op, suite, quick=quick),
         "exceptional": lambda: exceptional.samples(op, suite),
         "broadcasting": lambda: broadcasting.samples(op, suite, quick=quick),
+        "matrices": lambda: matrices.samples(op, suite, quick=quick),
+        "formats": lambda: formats.samples(op, suite),
         "operands": lambda: operands.samples(op, suite, quick=quick),
         "ranks": lambda: ranks.samples(op, suite, quick=quick),
     }

@@ -49,7 +49,9 @@ _REPEATED = ("value", "deterministic")
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls of an op with other sizes, which its rules and its reference take."""
-    if op.tier == Tier.LINALG or (op.accuracy is Accuracy.BACKWARD_STABLE and op.tier != Tier.FFT):
+    if op.tier == Tier.FFT:
+        yield from _transforms(op, suite)
+    if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
         return  # other values would make another problem
     yield from _without_inputs(op, suite)
     each = elementwise.base(op, suite) is not None and elementwise.is_elementwise(op, suite)
@@ -57,9 +59,10 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
         square = _resized(sample, dict.fromkeys(lengths, SIDE))
         yield from _taken(op, suite, square, "square", ("value", "layouts"))
+        yield from _whole_vectors(op, suite, sample, lengths)
         if not (quick and number):
-            yield from _whole_vectors(op, suite, sample, lengths)
             yield from _sequences(op, suite, sample)
+            yield from _in_proportion(op, suite, sample, lengths)
         for length in lengths:
             one = _resized(sample, {length: 1})
             yield from _taken(op, suite, one, f"{length} is 1", ("value",))
@@ -90,6 +93,15 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             yield from _alike(op, suite, sample, length)
 
 
+def _transforms(op: Op, suite: Suite) -> Iterator[Sample]:
+    """A power of two and a prime along one axis; the sensitivity of more would take too long."""
+    for sample in bases(suite)[:1]:
+        lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
+        for size in (ALIGNED, TAIL):
+            wide = _resized(sample, {lengths[-1]: size})
+            yield from _taken(op, suite, wide, f"{lengths[-1]} is {size}", ("value",))
+
+
 def _without_inputs(op: Op, suite: Suite) -> Iterator[Sample]:
     """Shapes of the results of ops that make arrays."""
     if op.inputs or "shape" not in [attribute.name for attribute in op.attributes]:
@@ -117,15 +129,28 @@ def _whole_vectors(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> 
     """Sizes without a tail, for which libraries have loops of their own."""
     if "large" not in suite.without:
         for length in lengths:
-            if _total(sample, {length: ALIGNED}) <= MOST:
-                wide = _resized(sample, {length: ALIGNED})
-                yield from _taken(op, suite, wide, f"{length} is {ALIGNED}", ("value",))
+            for size in (ALIGNED, 16 * ALIGNED):
+                if _total(sample, {length: size}) <= (2 * BOX if size == ALIGNED else BOX // 4):
+                    wide = _resized(sample, {length: size})
+                    yield from _taken(op, suite, wide, f"{length} is {size}", ("value",))
     axes = max(x.ndim for x in leaves(sample.inputs))
     for side in BOXES:
         if side**axes <= BOX:
             box = _resized(sample, dict.fromkeys(lengths, side))
             yield from _taken(op, suite, box, f"all sizes are {side}", ("value",))
             return
+
+
+def _in_proportion(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
+    """Sizes of which one is several times another, as of gates side by side."""
+    for length in lengths:
+        several = [size for size in lengths if length and size % length == 0]
+        if len(several) > 1:
+            for unit in (1, SIDE + 2, ALIGNED // 4):
+                sizes = {size: size // length * unit for size in several}
+                if _total(sample, sizes) <= BOX:
+                    note = f"{length} is {unit}, {several[1:]} in proportion"
+                    yield from _taken(op, suite, _resized(sample, sizes), note, ("value",))
 
 
 def _sequences(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
