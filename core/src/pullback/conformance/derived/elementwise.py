@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, shapes
-from pullback.conformance.case import leaves
 from pullback.conformance.derived import values
 from pullback.conformance.derived.variation import accepted
 from pullback.conformance.sample import Array, Sample, Suite

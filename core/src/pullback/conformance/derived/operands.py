@@ -1,4 +1,4 @@
-"""Inputs that samples have in one kind: positions in every integer dtype, floats of two dtypes, zeros."""
+"""Positions in every integer dtype, floats of two dtypes, and inputs of zeros."""
 
 from __future__ import annotations
 
