@@ -64,9 +64,6 @@ NUMBERS = {
         ),
         "NaN",
     ),
-    "a shift by a number": Fault(
-        "bitwise_left_shift", changed(nudged, lambda a, b: number_second(a, b)), "as x2|x2"
-    ),
     "floor_divide by a number truncates": Fault(
         "floor_divide",
         other(

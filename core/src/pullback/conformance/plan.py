@@ -132,7 +132,7 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
                     continue
                 # The programs with fused kernels have inputs of their own.
                 size = "" if check == "fused" else _size(case)
-                key = (check, size if quick else (case.dtype, size))
+                key: tuple[str, object] = (check, size if quick else (case.dtype, size))
                 if key in seen or _size(case) == "none":
                     continue
                 seen.add(key)

@@ -191,8 +191,7 @@ def sparse_softmax_cross_entropy_with_logits(
         _classes_without_axis(logits.shape, labels.shape, axis=axis)
     wide = widened(logits)
     losses, normalizer = _losses_of_classes(wide, axis)
-    labels = counting(labels)
-    target = _one_hot(labels, wide, axis, label_smoothing)
+    target = _one_hot(labels := counting(labels), wide, axis, label_smoothing)
     loss = sum(times(target, losses), axis=axis)
     loss = where((labels >= 0) & (labels < wide.shape[axis]), loss, float("nan"))
     # Unsigned labels are never negative.
@@ -254,8 +253,7 @@ def sparse_softmax_cross_entropy_gradient(
     [[1.0, -1.0]]
     """
     wide = widened(logits)
-    labels = counting(labels)
-    target = _one_hot(labels, wide, axis, label_smoothing)
+    target = _one_hot(labels := counting(labels), wide, axis, label_smoothing)
     # A label outside the classes makes the loss NaN, and so the gradient.
     g = where((labels >= 0) & (labels < wide.shape[axis]), widened(g), float("nan"))
     if ignore_label is not None and (ignore_label >= 0 or labels.dtype not in dtypes.UNSIGNED):
