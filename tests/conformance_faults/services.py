@@ -1,4 +1,4 @@
-"""What a backend does beside kernels, kernels made ready, programs; operands; complex numbers."""
+"""Services of a backend beside kernels, kernels made ready, programs, operands, complex numbers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Place = tuple[int, int | None]
 
 
 def kinds(case: Case) -> tuple[object, ...]:
-    """What tells calls apart in these checks: the axes and kinds of the inputs, whole domains."""
+    """Returns what tells calls apart: the axes and kinds of the inputs, and whole domains."""
     shapes = [[(leaf.ndim, leaf.dtype.kind) for leaf in leaves([value])] for value in case.inputs]
     return str(shapes), case.sample.period is not None
 

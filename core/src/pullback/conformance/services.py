@@ -1,4 +1,4 @@
-"""What a backend does beside kernels: copies, host arrays, DLPack, caches, clocks, memory.
+"""The services of a backend beside kernels: copies, host arrays, DLPack, caches, clocks, memory.
 
 They are checked once for a backend, with the op `to_device`.
 """
@@ -144,7 +144,7 @@ def service_clock(case: Case) -> None:
         require(
             0 <= memory.used <= memory.total and memory.held <= memory.total,
             case,
-            f"memory returned {memory}, of which a part is more than the total",
+            f"memory returned {memory}: a part is more than the total",
         )
         require(
             memory.peak is None or memory.peak >= 0, case, f"memory returned the peak {memory.peak}"

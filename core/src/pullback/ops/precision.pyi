@@ -7,3 +7,5 @@ from pullback.tensor import Tensor
 __all__: list[str] = []
 widened: Callable[[Tensor], Tensor]
 narrowed: Callable[[Tensor, Tensor], Tensor]
+
+def counting(labels: Tensor) -> Tensor: ...
