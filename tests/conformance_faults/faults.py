@@ -113,7 +113,7 @@ def elements(result: Any, mask: Any, value: Any) -> Any:
 
 def nudged(result: Any) -> Any:
     """The result with its last elements changed, by more than any bound."""
-    result = np.array(result)
+    result = np.array(result, order="C")
     flat = result.reshape(-1)[-8:]
     with np.errstate(all="ignore"):
         flat[...] = ~flat if result.dtype == np.bool_ else flat * 2 + 1

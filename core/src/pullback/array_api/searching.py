@@ -30,7 +30,8 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
         # As a vector: not every namespace takes more than one dimension here.
         flat = xp.reshape(x2, (-1,))
-        more = {} if sorter is None else {"sorter": sorter}
+        # A sorter of uint64 is not taken by every namespace.
+        more = {} if sorter is None else {"sorter": positions(sorter)}
         indices = xp.searchsorted(x1, flat, side=side, **more)
         return positions(xp.reshape(indices, x2.shape))
 

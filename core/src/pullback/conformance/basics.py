@@ -78,14 +78,19 @@ def _round_trip(device: Device, host: Array) -> None:
         identical(subject, back, host, f"the array back from {argument}")
 
 
+def values_of(dtype: DType) -> Array:
+    """Every kind of value of a dtype, complex ones included."""
+    if dtype not in dtypes.COMPLEX:
+        return of(dtype).astype(dtype)
+    parts = floats(dtypes.real_of(dtype))
+    values = np.empty(parts.size, dtype)
+    values.real, values.imag = parts, np.roll(parts, 7)
+    return values
+
+
 def _values(dtype: DType) -> list[Array]:
     """Every kind of value of a dtype, as many as no block holds, and in other memory layouts."""
-    if dtype in dtypes.COMPLEX:
-        parts = floats(dtypes.real_of(dtype))
-        values = np.empty(parts.size, dtype)
-        values.real, values.imag = parts, np.roll(parts, 7)
-    else:
-        values = of(dtype).astype(dtype)
+    values = values_of(dtype)
     matrix = values[:240].reshape(15, 16)
     return [values, np.resize(values, LARGE), *(lay(matrix) for lay in _LAYOUTS)]
 

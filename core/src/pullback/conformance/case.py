@@ -24,7 +24,7 @@ from pullback.casting import cast
 from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.devices import Device
-from pullback.dtypes import DType
+from pullback.dtypes import DType, Resolution
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 
@@ -321,6 +321,16 @@ def touched(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> set[
     Raises:
         PullbackError: as the rule does.
     """
+    found = resolution(op, inputs, attributes)
+    return {dtype for dtype in (*found.inputs, *found.outputs) if dtype is not None}
+
+
+def resolution(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Resolution:
+    """The dtypes that the op's rule gives the inputs, converted, and the results.
+
+    Raises:
+        PullbackError: as the rule does.
+    """
     bound = bind(op, list(inputs), attributes)
     bound.apply_defaults()
     named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
@@ -330,8 +340,7 @@ def touched(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> set[
     if not op.inputs:
         named = canonicalize(op, [], named)
     values = tuple(bound.arguments[parameter.name] for parameter in op.inputs)
-    resolution = op.dtype(operands(values), **named)
-    return {dtype for dtype in (*resolution.inputs, *resolution.outputs) if dtype is not None}
+    return op.dtype(operands(values), **named)
 
 
 def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:

@@ -29,7 +29,7 @@ from pullback.conformance.case import (
     widen,
 )
 from pullback.conformance.compare import identical, near, require
-from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.layouts import LAYOUTS, REPEATED
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -54,7 +54,11 @@ def value(case: Case) -> None:
 
 
 def value_of(case: Case, outputs: Any, quantity: str) -> None:
-    """Checks that results of the op are within its accuracy of the float64 reference."""
+    """Checks that results of the op are within its accuracy of the reference, in its dtypes."""
+    expected = case.resolved(case.tensors()).dtypes
+    for name, output, dtype in zip(case.op.outputs, as_tuple(outputs), expected, strict=False):
+        found = output.dtype
+        require(found == dtype, case, f"{quantity}: {name} is {found}, the rule says {dtype}")
     _measure(case, outputs, quantity, through_body=_kernel(case) is None)
 
 
@@ -138,7 +142,7 @@ def body(case: Case) -> None:
         near(case, actual, wide, np.full(goal.shape, bound), goal.dtype, f"{name} of the kernel")
 
 
-def _kinds_of(operands: Sequence[Any]) -> list[Any]:
+def kinds_of(operands: Sequence[Any]) -> list[Any]:
     """The operands with a kind for each array."""
     return [each(lambda x: Kind(tuple(x.shape), x.dtype), operand) for operand in operands]
 
@@ -150,7 +154,7 @@ def prepared(case: Case) -> None:
     if plan.kernel is None:
         return
     backend, arrays = case.device.backend, arrays_of(resolved.inputs)
-    kinds = _kinds_of(arrays)
+    kinds = kinds_of(arrays)
     kernel = backend.prepare(case.op, plan.kernel, kinds, plan.attributes)
     if kernel is None:
         return
@@ -199,7 +203,7 @@ def kept(case: Case) -> None:
     if keep is None:
         return
     arrays = arrays_of(resolved.inputs)
-    kinds = _kinds_of(arrays)
+    kinds = kinds_of(arrays)
     host = {
         i: backend.to_host(array).copy()
         for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))
@@ -230,7 +234,7 @@ def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = _kernel(case) is None
     for name, lay in LAYOUTS.items():
-        if name == "repeated" and case.op.accuracy is Accuracy.BACKWARD_STABLE:
+        if name in REPEATED and case.op.accuracy is Accuracy.BACKWARD_STABLE:
             continue  # a singular matrix
         laid = case.with_inputs(
             [lay(item) for item in value] if isinstance(value, list) else lay(value)
@@ -240,8 +244,8 @@ def layouts(case: Case) -> None:
         outputs = laid.call(laid.tensors(copy=False))
         for i, (leaf, copy) in enumerate(zip(leaves(laid.inputs), kept, strict=True)):
             identical(case, leaf, copy, f"{name} input {i} after the call")
-        # One layout has other values, which need their own reference.
-        measured = laid if name == "repeated" else case
+        # Some layouts have other values, which need their own reference.
+        measured = laid if name in REPEATED else case
         quantity = f"the result for {name} inputs"
         _measure(measured, outputs, quantity, through_body=through_body)
 
@@ -362,7 +366,8 @@ def _measure(
         dtype = result.dtype
         if dtype in dtypes.FLOATING:
             bound = allowed(case, i, goal, dtype, extended=extended, through_body=through_body)
-        signs = case.op.accuracy in SIGNED and not case.suite.either_zero
+        either = case.suite.either_zero or case.sample.either_zero
+        signs = case.op.accuracy in SIGNED and not either
         near(case, result, goal, bound, dtype, named, signs=signs)
 
 

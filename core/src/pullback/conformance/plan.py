@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance import by_reference, checks, regions, repetition, storage, whole
+from pullback.conformance import (
+    arrangements,
+    by_reference,
+    checks,
+    graphs,
+    ready,
+    regions,
+    repetition,
+    services,
+    storage,
+    whole,
+)
 from pullback.conformance.case import Case, cases, holds, label, leaves, touched
 from pullback.conformance.derived import FEW, RULES, derived, randomized
 from pullback.conformance.lasting import lasting
@@ -83,6 +94,12 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
             for check in storage.CHECKS:
                 area = Area.VALUES if check == "storage_conversion" else Area.EDGES
                 yield Item(op, suite, device, check, area, case)
+    if op.name == "to_device":
+        for case in services.cases(op, suite, device):
+            for check in services.CHECKS:
+                yield Item(op, suite, device, check, Area.EDGES, case)
+            if graphs.compiles_programs(case):
+                yield Item(op, suite, device, "programs", Area.VALUES, case)
     if suite.errors:
         yield Item(op, suite, device, "wrong_calls", Area.EDGES, None)
 
@@ -107,17 +124,24 @@ def _items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Ite
     for case in every:
         for check, (area, applies) in _CHECKS.items():
             wanted = case.sample.checks
-            if (wanted is not None and check not in wanted and check not in _ONCE) or not applies(
-                case
-            ):
+            always = check in _ONCE or check in _ONCE_A_KIND
+            if (wanted is not None and check not in wanted and not always) or not applies(case):
                 continue
             if check in _ONCE:
                 if case.sample.seed is not None:
                     continue
                 # The programs with fused kernels have inputs of their own.
                 size = "" if check == "fused" else _size(case)
-                key = (check, size if quick else (case.dtype, size))
+                key: tuple[str, object] = (check, size if quick else (case.dtype, size))
                 if key in seen or _size(case) == "none":
+                    continue
+                seen.add(key)
+            elif check in _ONCE_A_KIND:
+                key = (check, (arrangements.kinds(case), None if quick else case.dtype))
+                size = _size(case)
+                if case.sample.seed is not None or key in seen or size == "none":
+                    continue
+                if size == "many" and case.sample.period is None:
                     continue
                 seen.add(key)
             elif area in (Area.GRADIENTS, Area.SECOND):
@@ -170,6 +194,8 @@ def _cast(value: object, dtype: DType) -> object:
 
 #: The checks that one sample of an op has to pass, and one that is large.
 _ONCE = ("repeated", "threads", "compiled", "fused")
+#: The checks that one sample of each kind of inputs has to pass.
+_ONCE_A_KIND = ("shared", "alone_laid_out", "prepared_again")
 
 
 def _has_body_alone(op: Op, device: Device) -> bool:
@@ -270,6 +296,11 @@ def _is_kept(case: Case) -> bool:
 _FUNCTIONS: dict[str, Callable[[Case], None]] = {
     **checks.CHECKS,
     **storage.CHECKS,
+    **services.CHECKS,
+    "programs": graphs.programs,
+    "shared": arrangements.shared,
+    "alone_laid_out": arrangements.alone_laid_out,
+    "prepared_again": ready.prepared_again,
     "lasting": lasting,
     "repeated": repetition.repeated,
     "threads": repetition.threads,
@@ -285,6 +316,7 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "value": (Area.VALUES, _always),
     "body": (Area.VALUES, _has_both),
     "prepared": (Area.VALUES, _is_prepared),
+    "prepared_again": (Area.EDGES, _is_prepared),
     "in_place": (Area.VALUES, _is_in_place),
     "kept": (Area.VALUES, _is_kept),
     "rules": (Area.DTYPES, _always),
@@ -293,6 +325,8 @@ _CHECKS: dict[str, tuple[Area, Callable[[Case], bool]]] = {
     "deterministic": (Area.EDGES, _always),
     "lasting": (Area.EDGES, _has_layouts),
     "layouts": (Area.EDGES, _has_layouts),
+    "shared": (Area.EDGES, arrangements.has_alike),
+    "alone_laid_out": (Area.EDGES, arrangements.has_several),
     "repeated": (Area.EDGES, _takes_arrays),
     "threads": (Area.EDGES, _takes_arrays),
     "compiled": (Area.VALUES, whole.compiles),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -75,19 +76,15 @@ def threads(case: Case) -> None:
         except BaseException as error:
             raised.append(error)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        both = [
-            threading.Thread(target=work, args=pair, daemon=True)
-            for pair in zip(calls, expected, strict=True)
-        ]
+    both = [
+        threading.Thread(target=work, args=pair, daemon=True)
+        for pair in zip(calls, expected, strict=True)
+    ]
+    with quick_switches():
         for thread in both:
             thread.start()
         for thread in both:
             thread.join()
-    finally:
-        sys.setswitchinterval(interval)
     if raised:
         error = raised[0]
         if isinstance(error, (ConformanceError, errors.MissingKernelError)):
@@ -95,6 +92,17 @@ def threads(case: Case) -> None:
         raise ConformanceError(
             f"{case}: while two threads called the op, raised {type(error).__name__}: {error}"
         ) from error
+
+
+@contextmanager
+def quick_switches() -> Iterator[None]:
+    """Threads take turns after a microsecond, so that they meet each other inside calls."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def _call(case: Case) -> Callable[[], list[Array]]:

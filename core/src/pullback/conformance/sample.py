@@ -36,6 +36,7 @@ class Sample:
             the reference is computed for them alone.
         every_dtype: whether a quick run tries it in every dtype.
         seed: of a random call, the seed that makes it.
+        either_zero: whether a zero of either sign is right in it, as in parts of complex numbers.
     """
 
     inputs: tuple[Any, ...]
@@ -47,6 +48,7 @@ class Sample:
     period: int | None = None
     every_dtype: bool = False
     seed: int | None = None
+    either_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class Suite:
         domain: for an input the lowest and the highest value that it may have; others have all.
         integer_domain: the same for integers.
         either_zero: whether a zero of either sign is right, as in the larger of 0 and -0.
-        without: the rules that do not hold for the op, of "values", "sizes", "axes", "pairs" and
-            "exceptional" (see `derived`), each with the reason.
+        without: the rules that do not hold for the op, of those in `derived.RULES`, each with the
+            reason.
     """
 
     op: str

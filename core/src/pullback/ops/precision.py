@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pullback import casting
 from pullback.devices import Device
-from pullback.dtypes import DType, float32, float64
+from pullback.dtypes import DType, float32, float64, int32
 from pullback.tensor import Tensor
 
 __all__: list[str] = []
@@ -20,3 +20,8 @@ narrowed: Callable[[Tensor, Tensor], Tensor] = casting.narrowed
 def widest(device: Device) -> DType:
     """The widest real floating dtype of a device: float64, or float32 where that is all."""
     return float64 if float64 in device.backend.dtypes else float32
+
+
+def counting(labels: Tensor) -> Tensor:
+    """Labels in a dtype that has the number of classes, and any label to ignore, too."""
+    return labels.astype(int32) if labels.dtype.itemsize < 4 else labels

@@ -13,7 +13,7 @@ from pullback.plugins.records import Kernel
 from pullback_numpy.kernels.reductions import accumulation
 from pullback_numpy.typing import Array, DType
 
-_BLOCK = 256
+_BLOCK = 128
 _SHORT = 2 * _BLOCK
 
 

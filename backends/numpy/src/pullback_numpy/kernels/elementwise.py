@@ -92,11 +92,15 @@ def _log1p(x: Array) -> Array:
 
 def _pow(x1: Array, x2: Array) -> Array:
     try:
-        return np.power(x1, x2)
+        y = np.power(x1, x2)
     except ValueError:
         if x2.dtype.kind == "i" and (x2 < 0).any():
             raise negative_power(x2.dtype) from None
         raise
+    # NumPy takes the root for an exponent of 0.5 that broadcasts: -0 for -0, NaN for -inf.
+    if x1.dtype.kind == "f" and (half := x2 == 0.5).any():
+        y = np.where(half & ((x1 == 0) | (x1 == -np.inf)), np.abs(x1), y)
+    return y
 
 
 def _real(x: Array) -> Array:

@@ -31,7 +31,8 @@ def _argwhere(x: Array) -> Array:
 
 
 def _searchsorted(x1: Array, x2: Array, sorter: Array | None, *, side: Any) -> Any:
-    return np.searchsorted(_comparable(x1), _comparable(x2), side, sorter)
+    order = None if sorter is None else sorter.astype(np.intp, copy=False)  # not of uint64
+    return np.searchsorted(_comparable(x1), _comparable(x2), side, order)
 
 
 def _unique_values(x: Array) -> Array:

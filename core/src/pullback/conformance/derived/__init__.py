@@ -10,13 +10,35 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 
-from pullback.conformance.derived import attributes, axes, elementwise, exceptional, sizes
+from pullback.conformance.derived import (
+    attributes,
+    axes,
+    broadcasting,
+    elementwise,
+    exceptional,
+    formats,
+    matrices,
+    operands,
+    ranks,
+    sizes,
+)
 from pullback.conformance.derived.variation import distinct
 from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
 #: The rules, by the names under which a suite may leave them out.
-RULES = ("values", "sizes", "axes", "pairs", "exceptional")
+RULES = (
+    "values",
+    "sizes",
+    "axes",
+    "pairs",
+    "exceptional",
+    "broadcasting",
+    "ranks",
+    "operands",
+    "matrices",
+    "formats",
+)
 #: Those of a quick run for an op without a kernel: all its samples have one shape.
 FEW = ("values",)
 
@@ -44,6 +66,11 @@ def _all(op: Op, suite: Suite, rules: Collection[str], *, quick: bool) -> Iterat
         "axes": lambda: axes.samples(op, suite, quick=quick),
         "pairs": lambda: attributes.samples(op, suite, quick=quick),
         "exceptional": lambda: exceptional.samples(op, suite),
+        "broadcasting": lambda: broadcasting.samples(op, suite, quick=quick),
+        "matrices": lambda: matrices.samples(op, suite, quick=quick),
+        "formats": lambda: formats.samples(op, suite),
+        "operands": lambda: operands.samples(op, suite, quick=quick),
+        "ranks": lambda: ranks.samples(op, suite, quick=quick),
     }
     for name, samples in made.items():
         if name in rules and name not in suite.without:

@@ -16,7 +16,10 @@ from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Attribute, Op
 
 #: All sizes differ, so that one axis cannot pass for another.
-SHAPES = ((5,), (3, 4), (2, 3, 4), (2, 3, 4, 5))
+SHAPES = ((5,), (3, 4), (2, 3, 4), (2, 3, 4, 5), (2, 3, 1, 4, 5))
+#: Of more axes than four, the sets and the orders that are tried.
+SETS = ((0, 2, 4), (1, 3), (0, 1), (3, 4), (0, 1, 2, 3, 4))
+ORDERS = ((4, 3, 2, 1, 0), (1, 0, 2, 3, 4), (0, 2, 1, 4, 3), (3, 4, 0, 1, 2), (0, 4, 1, 2, 3))
 #: The number of axes with which each boolean attribute is tried too.
 FLAGGED = 3
 _NAMES = ("axis", "axes", "source", "destination", "k", "offset")
@@ -98,6 +101,8 @@ def choices_of(attribute: Attribute, ndim: int) -> list[Any]:
     """The values of an attribute for inputs of `ndim` axes; ... for its default."""
     if attribute.name in ("k", "offset"):
         return [..., -1, 2]
+    if ndim == len(SHAPES[-1]) and (attribute.form == "Axes" or attribute.name == "axes"):
+        return [..., *(SETS if attribute.form == "Axes" else ORDERS)]
     if attribute.form == "Axes":
         subsets = [
             subset

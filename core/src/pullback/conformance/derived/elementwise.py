@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pullback import dtypes, shapes
-from pullback.conformance.case import leaves
 from pullback.conformance.derived import values
 from pullback.conformance.derived.variation import accepted
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
-from pullback.spec import Op
+from pullback.spec import Accuracy, Op
 
 _FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
@@ -91,7 +91,7 @@ def samples(op: Op, suite: Suite) -> Iterator[Sample]:
             drawn[1] = _beside(*drawn)
         if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
             yield _sample(drawn, found.attributes, values.MEDIUM, f"every {dtype}")
-    if np.complex128 in _complex_kinds(suite):
+    if set(kinds) == {np.dtype(np.float64)} and "complex" not in suite.without:
         yield from _complex(op, suite, found)
 
 
@@ -101,19 +101,83 @@ def _beside(first: Array, second: Array) -> Array:
     return np.where(np.arange(first.size) % 2 == 1, moved, second)
 
 
-def _complex_kinds(suite: Suite) -> set[DType]:
-    return {leaf.dtype for sample in suite.samples for leaf in leaves(sample.inputs)}
-
-
 def _complex(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
-    """Finite complex numbers in all quadrants, and near the axes."""
-    rng = np.random.default_rng(13)
-    drawn = []
-    for _ in found.inputs:
-        size = np.exp2(rng.uniform(-8, 4, values.PERIOD))
-        drawn.append(size * np.exp(1j * rng.uniform(-np.pi, np.pi, values.PERIOD)))
+    """Complex numbers in all quadrants, on the axes, large and tiny; of exact ops no numbers too.
+
+    On an axis the sign of the zero says on which side of a branch cut a number is.
+    """
+    drawn = [_plane(-8, 4, seed=i) for i in range(len(found.inputs))]
     if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
         yield _sample(drawn, found.attributes, values.MEDIUM, "every quadrant")
+        yield from _finite(op, suite, found, [_axes(i) for i in range(len(drawn))], "on the axes")
+        # The inputs of a gradient are results, which are not of all sizes.
+        for dtype in dtypes.COMPLEX if op.public else ():
+            info = np.finfo(dtype)
+            span = 0.9 * info.minexp, 0.9 * info.maxexp
+            wide = [_plane(*span, seed=i) for i in range(len(drawn))]
+            yield from _finite(op, suite, found, wide, "large and tiny", dtype)
+        if op.accuracy is Accuracy.EXACT:
+            every = [np.roll(parts(), 5 * i) for i in range(len(drawn))]
+            yield _plain(every, found.attributes, "parts that are no numbers")
+
+
+def _plane(low: float, high: float, *, seed: int) -> Array:
+    """Numbers of magnitudes between powers of two, in all directions."""
+    rng = np.random.default_rng([13, seed])
+    size = np.exp2(rng.uniform(low, high, values.PERIOD))
+    return np.asarray(size * np.exp(1j * rng.uniform(-np.pi, np.pi, values.PERIOD)))
+
+
+def _axes(turn: int) -> Array:
+    """Numbers on the real and the imaginary axis, with zeros of both signs."""
+    sizes = np.array([0.003, 0.5, 0.75, 1.25, 2.0, 40.0])
+    real, zero = np.concatenate([sizes, -sizes]), np.array([0.0, -0.0])
+    x = np.empty((2, 2, real.size), np.complex128)
+    x[0].real, x[0].imag = real, zero[:, None]
+    x[1].real, x[1].imag = zero[:, None], real
+    return np.roll(x.ravel(), 5 * turn)
+
+
+def _finite(
+    op: Op,
+    suite: Suite,
+    found: Sample,
+    drawn: Sequence[Array],
+    note: str,
+    dtype: DType = dtypes.complex128,
+) -> Iterator[Sample]:
+    """A sample of those numbers whose result is finite, and no smaller than normal numbers."""
+    with np.errstate(all="ignore"):
+        cast = [x.astype(dtype).astype(np.clongdouble) for x in drawn]
+        size = np.abs(np.asarray(suite.reference(*cast, **found.attributes)))
+    info = np.finfo(dtype)
+    kept = np.isfinite(size) & ((size == 0) | ((size > 4 * info.tiny) & (size < info.max / 4)))
+    if kept.any():
+        inputs = [x[kept] for x in drawn]
+        wide = None if dtype == dtypes.complex128 and note == "on the axes" else dtype
+        sample = _plain(inputs, found.attributes, note, wide)
+        yield replace(sample, either_zero=op.accuracy is not Accuracy.EXACT)
+
+
+def _plain(
+    inputs: Sequence[Array], attributes: dict[str, Any], note: str, dtype: DType | None = None
+) -> Sample:
+    return Sample(
+        tuple(inputs),
+        attributes,
+        gradient=False,
+        dtypes=None if dtype is None else (dtype.name,),
+        note=note if dtype is None else f"{note} {dtype}",
+        checks=("value", "body"),
+    )
+
+
+def parts() -> Array:
+    """Complex numbers with every kind of part beside every other."""
+    special = values.special(dtypes.float32)
+    x = np.empty((special.size, special.size), np.complex128)
+    x.real, x.imag = special[:, None], special
+    return x.ravel()
 
 
 def _sample(

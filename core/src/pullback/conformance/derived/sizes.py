@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pullback import dtypes
+from pullback import dtypes, shapes
 from pullback.conformance.case import leaves, results
 from pullback.conformance.derived import elementwise, values
 from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
@@ -21,8 +21,27 @@ from pullback.spec import Accuracy, Op, Tier
 
 #: Longer than the vectors of any processor and not a multiple of one.
 TAIL = 67
+#: A whole number of vectors, of tiles and of the rows of a group of threads.
+ALIGNED = 64
+#: Sizes of all axes at once, of which the largest that leaves inputs small is taken.
+BOXES = (64, 32, 16, 8)
+#: The number of elements of an input up to which a box is taken.
+BOX = 2**13
 #: The size of all axes of square inputs.
 SIDE = 5
+#: Shapes of ops without inputs: vectors with tails and without, several axes, nothing.
+SHAPES = (
+    (),
+    (1,),
+    (TAIL,),
+    (values.MEDIUM,),
+    (values.LARGE,),
+    (ALIGNED, ALIGNED),
+    (0, 3),
+    (2, 1, 3, 1, 2, 2),
+)
+#: The number of arrays in long sequences.
+MANY = 17
 #: The number of elements up to which inputs are made larger.
 MOST = 2**18
 _REPEATED = ("value", "deterministic")
@@ -30,14 +49,23 @@ _REPEATED = ("value", "deterministic")
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls of an op with other sizes, which its rules and its reference take."""
+    if op.tier == Tier.FFT:
+        yield from _transforms(op, suite)
     if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
         return  # other values would make another problem
+    yield from _without_inputs(op, suite)
     each = elementwise.base(op, suite) is not None and elementwise.is_elementwise(op, suite)
     for number, sample in enumerate(bases(suite)):
         lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
         square = _resized(sample, dict.fromkeys(lengths, SIDE))
         yield from _taken(op, suite, square, "square", ("value", "layouts"))
+        yield from _whole_vectors(op, suite, sample, lengths)
+        if not (quick and number):
+            yield from _sequences(op, suite, sample)
+            yield from _in_proportion(op, suite, sample, lengths)
         for length in lengths:
+            one = _resized(sample, {length: 1})
+            yield from _taken(op, suite, one, f"{length} is 1", ("value",))
             empty = _resized(sample, {length: 0})
             # In every dtype of the sample's kind; in the others at least once.
             others = (*dtypes.INTEGER, dtypes.bool_) if op.public and not (quick and number) else ()
@@ -62,6 +90,81 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                     large = _resized(sample, {length: size})
                     note = f"{length} is {size}"
                     yield from _taken(op, suite, large, note, _REPEATED)
+            yield from _alike(op, suite, sample, length)
+
+
+def _transforms(op: Op, suite: Suite) -> Iterator[Sample]:
+    """A power of two and a prime along one axis; the sensitivity of more would take too long."""
+    for sample in bases(suite)[:1]:
+        lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
+        for size in (ALIGNED, TAIL):
+            wide = _resized(sample, {lengths[-1]: size})
+            yield from _taken(op, suite, wide, f"{lengths[-1]} is {size}", ("value",))
+
+
+def _without_inputs(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Shapes of the results of ops that make arrays."""
+    if op.inputs or "shape" not in [attribute.name for attribute in op.attributes]:
+        return
+    for sample in suite.samples[:2]:
+        for shape in SHAPES:
+            made = Sample((), {**sample.attributes, "shape": shape}, gradient=False)
+            yield from _taken(op, suite, made, "", _REPEATED)
+
+
+def _alike(op: Op, suite: Suite, sample: Sample, length: int) -> Iterator[Sample]:
+    """Equal numbers, of which a sum one after the other rounds all to one side."""
+    if op.shape is not shapes.reduce or op.accuracy is not Accuracy.ACCUMULATED:
+        return
+    wide = _resized(sample, {length: values.MEDIUM})
+    inputs = mapped(lambda x: np.full_like(x, 0.999), wide.inputs)
+    equal = Sample(inputs, sample.attributes, gradient=False, dtypes=sample.dtypes)
+    if leaves(inputs)[0].dtype == np.float64:
+        yield from _taken(
+            op, suite, equal, f"{length} is {values.MEDIUM}, equal numbers", _REPEATED
+        )
+
+
+def _whole_vectors(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
+    """Sizes without a tail, for which libraries have loops of their own."""
+    if "large" not in suite.without:
+        for length in lengths:
+            for size in (ALIGNED, 16 * ALIGNED):
+                if _total(sample, {length: size}) <= (2 * BOX if size == ALIGNED else BOX // 4):
+                    wide = _resized(sample, {length: size})
+                    yield from _taken(op, suite, wide, f"{length} is {size}", ("value",))
+    axes = max(x.ndim for x in leaves(sample.inputs))
+    for side in BOXES:
+        if side**axes <= BOX:
+            box = _resized(sample, dict.fromkeys(lengths, side))
+            yield from _taken(op, suite, box, f"all sizes are {side}", ("value",))
+            return
+
+
+def _in_proportion(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
+    """Sizes of which one is several times another, as of gates side by side."""
+    for length in lengths:
+        several = [size for size in lengths if length and size % length == 0]
+        if len(several) > 1:
+            for unit in (1, SIDE + 2, ALIGNED // 4):
+                sizes = {size: size // length * unit for size in several}
+                if _total(sample, sizes) <= BOX:
+                    note = f"{length} is {unit}, {several[1:]} in proportion"
+                    yield from _taken(op, suite, _resized(sample, sizes), note, ("value",))
+
+
+def _sequences(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+    """Sequences of more arrays than a call of a library may take."""
+    if not any(isinstance(value, (list, tuple)) for value in sample.inputs):
+        return
+    inputs = tuple(
+        [redrawn(value[i % len(value)], value[i % len(value)].shape, seed=i) for i in range(MANY)]
+        if isinstance(value, (list, tuple)) and value
+        else value
+        for value in sample.inputs
+    )
+    long = Sample(inputs, sample.attributes, gradient=False, dtypes=sample.dtypes)
+    yield from _taken(op, suite, long, f"{MANY} arrays", ("value",))
 
 
 def _total(sample: Sample, sizes: dict[int, int]) -> int:

@@ -30,6 +30,13 @@ suite(
         Sample((), {"shape": (2,), "fill_value": 255, "dtype": "uint8"}),
         Sample((), {"shape": (2,), "fill_value": 0, "dtype": "bool"}),
         Sample((), {"shape": (2,), "fill_value": float("nan")}),
+        # Equal as keys of what a library keeps, and not the same.
+        Sample((), {"shape": (2,), "fill_value": 0.0}),
+        Sample((), {"shape": (2,), "fill_value": -0.0}),
+        Sample((), {"shape": (2,), "fill_value": 0.0}, note="the first zero again"),
+        Sample((), {"shape": (2,), "fill_value": 2**53 + 1, "dtype": "int64"}),
+        Sample((), {"shape": (2,), "fill_value": 2**64 - 1, "dtype": "uint64"}),
+        Sample((), {"shape": (2,), "fill_value": float("-inf"), "dtype": "float16"}),
     ),
     errors_=(
         ((), {"shape": (-1,), "fill_value": 0}, errors.ShapeError),
@@ -62,6 +69,9 @@ suite(
         Sample((), {"start": 5, "dtype": "float64"}),
         Sample((), {"start": 200, "dtype": "bfloat16"}, note="bfloat16, rounded once"),
         Sample((), {"start": 5, "dtype": "uint8"}),
+        Sample((), {"start": 2**53 + 1, "stop": 2**53 + 4, "dtype": "int64"}),
+        Sample((), {"start": 2131, "dtype": "float32"}),
+        Sample((), {"start": 0, "stop": 200, "step": 0.1}, note="2,000 elements, rounded once"),
         Sample((), {"start": 0.0, "stop": 1.0, "step": 0.1}, note="ten elements, not eleven"),
         Sample((), {"start": 1.0, "stop": 0.0, "step": -0.25}),
         Sample((), {"start": 0, "stop": 100.0, "step": 0.7, "dtype": "float64"}),

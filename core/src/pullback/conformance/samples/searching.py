@@ -78,5 +78,5 @@ suite(
         ((_STEPS, _VALUES), {"side": "middle"}, errors.InputValueError),
         ((_STEPS, _VALUES, np.array([0, 1])), {}, errors.ShapeError),
     ],
-    without=dict.fromkeys(("sizes", "exceptional", "pairs"), "x1 is sorted"),
+    without=dict.fromkeys(("sizes", "exceptional", "pairs", "shared"), "x1 is sorted"),
 )

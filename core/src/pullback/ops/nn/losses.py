@@ -9,7 +9,7 @@ from pullback.ops.arithmetic import abs, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.nn.activations import sigmoid
 from pullback.ops.patterns import one_hot
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import counting, narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
@@ -191,7 +191,7 @@ def sparse_softmax_cross_entropy_with_logits(
         _classes_without_axis(logits.shape, labels.shape, axis=axis)
     wide = widened(logits)
     losses, normalizer = _losses_of_classes(wide, axis)
-    target = _one_hot(labels, wide, axis, label_smoothing)
+    target = _one_hot(labels := counting(labels), wide, axis, label_smoothing)
     loss = sum(times(target, losses), axis=axis)
     loss = where((labels >= 0) & (labels < wide.shape[axis]), loss, float("nan"))
     # Unsigned labels are never negative.
@@ -253,7 +253,7 @@ def sparse_softmax_cross_entropy_gradient(
     [[1.0, -1.0]]
     """
     wide = widened(logits)
-    target = _one_hot(labels, wide, axis, label_smoothing)
+    target = _one_hot(labels := counting(labels), wide, axis, label_smoothing)
     # A label outside the classes makes the loss NaN, and so the gradient.
     g = where((labels >= 0) & (labels < wide.shape[axis]), widened(g), float("nan"))
     if ignore_label is not None and (ignore_label >= 0 or labels.dtype not in dtypes.UNSIGNED):

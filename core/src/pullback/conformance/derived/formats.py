@@ -1,0 +1,45 @@
+"""Images with channels at axis 1: every sample of an op that has them last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback.conformance.derived.variation import accepted
+from pullback.conformance.sample import Sample, Suite
+from pullback.spec import Op
+
+#: The inputs that are images.
+_IMAGES = ("x", "g", "indices")
+
+
+def samples(op: Op, suite: Suite) -> Iterator[Sample]:
+    """The calls in the other data format, of all samples with axes."""
+    if "data_format" not in [attribute.name for attribute in op.attributes]:
+        return
+    for sample in suite.samples:
+        if sample.attributes.get("data_format", "channels_last") != "channels_last":
+            continue
+        inputs = tuple(
+            np.ascontiguousarray(np.moveaxis(value, -1, 1))
+            if op.inputs[i].name in _IMAGES and isinstance(value, np.ndarray) and value.ndim > 2
+            else value
+            for i, value in enumerate(sample.inputs)
+        )
+        attributes: dict[str, Any] = {**sample.attributes, "data_format": "channels_first"}
+        if "input_shape" in attributes:
+            batch, *spatial, channels = attributes["input_shape"]
+            attributes["input_shape"] = (batch, channels, *spatial)
+        if accepted(op, suite, inputs, attributes):
+            words = [f"{name}={value}" for name, value in attributes.items()]
+            shapes = " ".join("x".join(map(str, np.shape(value))) for value in inputs)
+            yield Sample(
+                inputs,
+                attributes,
+                gradient=False,
+                dtypes=sample.dtypes,
+                note=" ".join([*words, "of", shapes]),
+                checks=("value", "body"),
+            )

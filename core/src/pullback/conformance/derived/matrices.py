@@ -1,0 +1,91 @@
+"""Matrices of other sizes with the properties of those in the samples: larger, in batches, turned.
+
+Random matrices of another size would be another problem: not positive definite, or singular. The
+Kronecker product with a diagonal matrix keeps what a sample is, its condition nearly, and turns
+eigenvalues that differ into more that differ; a permutation of rows and columns spreads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.conformance.case import leaves
+from pullback.conformance.derived.variation import accepted, bases, mapped
+from pullback.conformance.sample import Array, Sample, Suite
+from pullback.spec import Op, Tier
+
+#: More rows than the blocks of most libraries.
+ROWS = 36
+#: The batches of a matrix, by factors that keep its condition.
+_BATCH = np.array([[1.0, 1.25, 0.75], [0.5, 1.5, 0.875]])
+
+
+def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
+    """The calls of an op of linear algebra with larger matrices, batches and rows turned."""
+    if op.tier != Tier.LINALG or not op.public:
+        return
+    for sample in bases(suite)[: 1 if quick else 3]:
+        first = leaves(sample.inputs)[0]
+        if first.ndim < 2 or not isinstance(sample.inputs[0], np.ndarray):
+            continue
+        if "large" not in suite.without:
+            yield from _taken(op, suite, sample, _larger(sample), f"{ROWS} rows", ("value",))
+        batches = mapped(lambda x: _BATCH[..., None, None] * x, _last_two(sample.inputs))
+        yield from _taken(op, suite, sample, batches, "batches of two axes", ("value",))
+        turned = (first[..., ::-1, :].copy(), *sample.inputs[1:])
+        yield from _taken(op, suite, sample, turned, "rows in reverse order", ("value",))
+        for words, part in (("one column", first[..., :1]), ("one row", first[..., :1, :])):
+            narrow = (part.copy(), *sample.inputs[1:])
+            yield from _taken(op, suite, sample, narrow, words, ("value",))
+
+
+def _last_two(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """One matrix of each batch."""
+    return mapped(lambda x: x[(0,) * (x.ndim - 2)] if x.ndim > 2 else x, inputs)
+
+
+def _larger(sample: Sample) -> tuple[Any, ...]:
+    inputs = _last_two(sample.inputs)
+    size = inputs[0].shape[0]
+    count = -(-ROWS // size)
+    factors = np.diag(np.linspace(1.0, 2.0, count))
+    order = np.random.default_rng(16).permutation(size * count)
+
+    def larger(x: Array) -> Array:
+        if x.ndim < 1 or x.shape[0] != size:
+            return x
+        if x is inputs[0]:
+            wide = np.kron(factors, x)[order]
+            return wide[:, order] if x.shape[0] == x.shape[1] else wide
+        return np.concatenate([x] * count)[order]
+
+    return mapped(larger, inputs)
+
+
+def _taken(
+    op: Op,
+    suite: Suite,
+    sample: Sample,
+    inputs: tuple[Any, ...],
+    note: str,
+    checks: tuple[str, ...],
+) -> Iterator[Sample]:
+    if accepted(op, suite, inputs, sample.attributes) and _is_finite(suite, inputs, sample):
+        words = [f"{name}={value}" for name, value in sample.attributes.items()]
+        yield Sample(
+            inputs,
+            sample.attributes,
+            gradient=False,
+            dtypes=sample.dtypes,
+            note=" ".join([*words, note]),
+            checks=checks,
+        )
+
+
+def _is_finite(suite: Suite, inputs: tuple[Any, ...], sample: Sample) -> bool:
+    found = suite.reference(*inputs, **sample.attributes)
+    several = found if isinstance(found, (tuple, list)) else [found]
+    return all(bool(np.isfinite(array).all()) for array in several)

@@ -1,0 +1,183 @@
+"""Positions in every integer dtype, floats of two dtypes, and inputs of zeros."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import dtypes, errors
+from pullback.conformance.case import leaves, resolution, results
+from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
+from pullback.conformance.sample import Array, Sample, Suite
+from pullback.dtypes import DType
+from pullback.spec import Accuracy, Op, Tier
+
+#: The names of inputs that are positions.
+_POSITIONS = ("indices", "labels", "segment_ids", "sorter")
+#: Those of them that may be anywhere in an axis, in any order.
+_ANYWHERE = ("indices", "labels", "segment_ids")
+#: A size with positions that some dtypes of 8 bits hold, and others take for negative numbers.
+WIDE = 200
+_NARROW = (dtypes.bfloat16, dtypes.float16)
+
+
+def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
+    """The calls with other positions, with floats of two dtypes, and with zeros."""
+    yield from _positions(op, suite)
+    if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
+        return  # a singular matrix
+    yield from _two_dtypes(op, suite, quick=quick)
+    yield from _zeros(op, suite)
+
+
+def _positions(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Positions in every integer dtype, and beyond 127 along each axis."""
+    places = [i for i, parameter in enumerate(op.inputs) if parameter.name in _POSITIONS]
+    seen: set[object] = set()
+    for sample in suite.samples:
+        found = [i for i in places if i < len(sample.inputs) and _is_whole(sample.inputs[i])]
+        kind = [leaf.dtype.kind for leaf in leaves(sample.inputs)]
+        if not found or str((found, kind)) in seen or not sample.inputs[found[0]].size:
+            continue
+        seen.add(str((found, kind)))
+        for dtype in dtypes.INTEGER:
+            for inputs, words in ((sample.inputs, ""), *_wide(op, sample, found, dtype)):
+                yield from _cast(op, suite, sample, inputs, found, dtype, words)
+
+
+def _cast(
+    op: Op,
+    suite: Suite,
+    sample: Sample,
+    inputs: Sequence[Any],
+    places: Sequence[int],
+    dtype: DType,
+    words: str,
+) -> Iterator[Sample]:
+    info = np.iinfo(dtype)
+    if any(np.any((inputs[i] < info.min) | (inputs[i] > info.max)) for i in places):
+        return
+    cast = tuple(value.astype(dtype) if i in places else value for i, value in enumerate(inputs))
+    if accepted(op, suite, cast, sample.attributes):
+        named = ", ".join(op.inputs[i].name for i in places)
+        yield Sample(
+            cast,
+            sample.attributes,
+            gradient=False,
+            dtypes=sample.dtypes,
+            note=f"{named} of {dtype}{words}",
+            checks=("value", "body"),
+        )
+
+
+def _wide(
+    op: Op, sample: Sample, places: Sequence[int], dtype: DType
+) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """The inputs with an axis of WIDE elements, and positions from all of it."""
+    if dtype.itemsize > 1 or not all(op.inputs[i].name in _ANYWHERE for i in places):
+        return
+    lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
+    high = min(WIDE, int(np.iinfo(dtype).max) + 1)
+    for length in lengths:
+
+        def resize(x: Array, length: int = length) -> Array:
+            shape = [WIDE if size == length else size for size in x.shape]
+            return x if tuple(shape) == x.shape else redrawn(x, shape)
+
+        wide = mapped(resize, sample.inputs)
+        rng = np.random.default_rng([15, length])
+        drawn = tuple(
+            rng.integers(0, high, value.shape) if i in places else value
+            for i, value in enumerate(wide)
+        )
+        yield drawn, f" in an axis of {WIDE}"
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "i"
+
+
+def _two_dtypes(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
+    """float32 beside 16-bit floats, for ops that keep the dtypes of inputs apart."""
+    for sample in bases(suite)[: 1 if quick else 3]:
+        floats = [
+            i
+            for i, value in enumerate(sample.inputs)
+            if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim
+        ]
+        if len(floats) < 2 or sample.dtypes is not None:
+            continue
+        for narrow, (i, alone) in itertools.product(
+            _NARROW, itertools.product(floats, (True, False))
+        ):
+            wide = [i] if alone else [k for k in floats if k != i]
+            cast = tuple(
+                value.astype(np.float32 if k in wide else narrow) if k in floats else value
+                for k, value in enumerate(sample.inputs)
+            )
+            if len(floats) == 2 and not alone:
+                continue  # the same as the other one alone
+            if _keeps(op, cast, sample.attributes, narrow) and accepted(
+                op, suite, cast, sample.attributes
+            ):
+                inputs = tuple(
+                    value.astype(np.float32) if k in wide else value
+                    for k, value in enumerate(sample.inputs)
+                )
+                names = ", ".join(op.inputs[k].name for k in wide)
+                yield Sample(
+                    inputs,
+                    sample.attributes,
+                    gradient=False,
+                    dtypes=(narrow.name,),
+                    note=f"{names} in float32 beside {narrow}",
+                    checks=("value", "rules"),
+                )
+
+
+def _keeps(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], narrow: DType) -> bool:
+    """Returns whether inputs of both dtypes reach the kernel."""
+    try:
+        found = resolution(op, inputs, attributes).inputs
+    except (errors.PullbackError, TypeError, ValueError):
+        return False
+    return dtypes.float32 in found and narrow in found
+
+
+def _zeros(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Zeros for one input after the other, and for all, where the result is a number."""
+    for sample in bases(suite):
+        floats = [
+            i
+            for i, value in enumerate(sample.inputs)
+            if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim
+        ]
+        sets = [[i] for i in floats] + ([floats] if len(floats) > 1 else [])
+        for places in sets:
+            inputs = tuple(
+                np.zeros_like(value) if i in places else value
+                for i, value in enumerate(sample.inputs)
+            )
+            yield from _finite(op, suite, sample, inputs, [op.inputs[i].name for i in places])
+
+
+def _finite(
+    op: Op, suite: Suite, sample: Sample, inputs: tuple[Any, ...], names: Sequence[str]
+) -> Iterator[Sample]:
+    if not accepted(op, suite, inputs, sample.attributes):
+        return
+    with np.errstate(all="ignore"):
+        found = results(suite.reference(*inputs, **sample.attributes))
+    if all(np.all(np.isfinite(array)) for array in found if array.dtype.kind in "fc"):
+        words = [f"{name}={value}" for name, value in sample.attributes.items()]
+        yield Sample(
+            inputs,
+            sample.attributes,
+            gradient=False,
+            dtypes=sample.dtypes,
+            note=" ".join([*words, "zeros as", ", ".join(names)]),
+            checks=("value", "body"),
+        )

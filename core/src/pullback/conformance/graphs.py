@@ -1,0 +1,198 @@
+"""Graphs that a backend compiles, as programs hold them: inputs that are results, writes, loops.
+
+They are checked once for a backend, with the op `to_device`. Their ops are exact, so that results
+have the bits of the calls one by one; the accuracy of each op in a graph is measured with it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import dtypes
+from pullback.conformance.case import Case, to_tensor
+from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.derived.values import floats
+from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.repetition import quick_switches
+from pullback.conformance.sample import Array
+from pullback.conformance.whole import checked, compiles
+from pullback.graph.control.functions import cond, scan, switch, while_loop
+from pullback.graph.function import function
+from pullback.ops.arithmetic import negative
+from pullback.ops.comparison import less
+from pullback.ops.reductions import max as largest
+from pullback.ops.selection import where
+from pullback.tensor import Tensor
+from pullback.variable import Variable
+
+#: A function of two arrays of one shape; returns tensors.
+Program: TypeAlias = Callable[[Tensor, Tensor], Sequence[Tensor]]
+#: More calls than a kernel or a stack may hold.
+CALLS = 40
+#: The number of calls of each of two threads.
+TURNS = 40
+
+
+def compiles_programs(case: Case) -> bool:
+    """Returns whether the backend compiles graphs, with what these are made of."""
+    backend = case.device.backend
+    needed = ("negative", "less", "where", "max")
+    return (
+        compiles(case)
+        and {dtypes.float32, dtypes.bool_, dtypes.int32} <= set(backend.dtypes)
+        and all(backend.kernels_for(name) for name in needed)
+    )
+
+
+def programs(case: Case) -> None:
+    """Checks graphs with inputs among their results, values twice, constants, and many calls.
+
+    Raises:
+        ConformanceError: with the program and the way in which it was called.
+    """
+    constant = to_tensor(_arrays(3)[0], case.device)
+    every: dict[str, Program] = {
+        "inputs as results": lambda x, y: (x, negative(y), y),
+        "an input without use": lambda x, y: (negative(y),),
+        "one value as two results": lambda x, y: (z := negative(x), less(y, x), z),
+        "a constant": lambda x, y: (less(x, constant), where(less(y, constant), x, constant)),
+        "a constant as a result": lambda x, y: (less(x, y), constant),
+        "results without axes": lambda x, y: (largest(x), largest(y), less(largest(x), y)),
+        "many calls": lambda x, y: (_long(x, y), less(x, y)),
+    }
+    flow = case.device.backend.control_flow
+    controls: dict[str, Program] = {
+        "cond": lambda x, y: cond(
+            less(largest(y), largest(x)), lambda a, b: (a, b), lambda a, b: (b, negative(a)), x, y
+        ),
+        "switch": lambda x, y: switch(
+            where(less(x[0, 0], y[0, 0]), 2, 1),
+            [lambda a, b: (a, b), lambda a, b: (b, a), lambda a, b: (negative(a), b)],
+            x,
+            y,
+        ),
+        "scan": lambda x, y: scan(
+            lambda carry, row: (where(less(carry, row[0]), row[1], carry), negative(carry)),
+            y[0],
+            (x, y),
+            reverse=True,
+        ),
+        "while_loop": lambda x, y: while_loop(
+            lambda carry: carry[0] < 5,
+            lambda carry: (carry[0] + 1, negative(carry[2]), carry[1]),
+            (where(less(x[0, 0], y[0, 0]), 1, 2), x, y),
+        ),
+    }
+    every.update((name, program) for name, program in controls.items() if name in flow)
+    for name, program in every.items():
+        _compare(case, name, program)
+    _writes(case)
+
+
+def _long(x: Tensor, y: Tensor) -> Tensor:
+    for i in range(CALLS):
+        x = where(less(x, y), negative(y if i % 3 else x), x)
+    return x
+
+
+def _arrays(seed: int = 0) -> tuple[Array, Array]:
+    """Two arrays of normal numbers and infinities."""
+    drawn = np.concatenate([floats(dtypes.float32, seed=seed + i) for i in range(3)])
+    numbers = drawn[np.abs(drawn) > 1e-30].astype(np.float32)[:210]
+    x = numbers.reshape(14, 15)
+    return x, np.roll(x, 3 + seed)
+
+
+def _compare(case: Case, name: str, program: Program) -> None:
+    """Compares a captured program with its calls one by one, in each way of calling it."""
+    captured = function(program)
+    x, y = _arrays()
+    tensors = [to_tensor(value, case.device) for value in (x, y)]
+    first = checked(case, captured, *tensors)
+    kept = [np.array(result.numpy()) for result in first]
+    _same(case, name, first, program(*tensors))
+    others = [to_tensor(value, case.device) for value in _arrays(1)]
+    _same(case, f"{name}, with other values", captured(*others), program(*others))
+    for result, goal in zip(first, kept, strict=True):
+        identical(case, result.numpy(), goal, f"{name}: an earlier result after another call")
+    for tensor, goal in zip(tensors, (x, y), strict=True):
+        identical(case, tensor.numpy(), goal, f"{name}: an input after the call")
+    for layout, lay in LAYOUTS.items():
+        for laid in ((lay(x), y), (x, lay(y)), (lay(x), lay(y))):
+            pair = [to_tensor(value, case.device, copy=False) for value in laid]
+            _same(case, f"{name}, with {layout} inputs", captured(*pair), program(*pair))
+    twice = tensors[0]
+    _same(case, f"{name}, with one tensor twice", captured(twice, twice), program(twice, twice))
+    _at_once(case, name, captured, tensors, others)
+
+
+def _same(case: Case, name: str, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    for i, (result, goal) in enumerate(zip(_flat(found), _flat(expected), strict=True)):
+        identical(case, result.numpy(), goal.numpy(), f"a graph ({name}): result {i}")
+
+
+def _flat(values: Any) -> list[Tensor]:
+    if isinstance(values, Tensor):
+        return [values]
+    return [leaf for value in values for leaf in _flat(value)]
+
+
+def _at_once(case: Case, name: str, captured: Any, *inputs: Sequence[Tensor]) -> None:
+    """Two threads call a program at the same time, each with its own values."""
+    expected = [[np.array(y.numpy()) for y in _flat(captured(*pair))] for pair in inputs]
+    raised: list[BaseException] = []
+    ready = threading.Barrier(len(inputs))
+
+    def work(pair: Sequence[Tensor], goals: list[Array]) -> None:
+        try:
+            ready.wait(30)
+            for _ in range(TURNS):
+                for result, goal in zip(_flat(captured(*pair)), goals, strict=True):
+                    identical(case, result.numpy(), goal, "while another thread calls it")
+        except BaseException as error:
+            raised.append(error)
+
+    both = [
+        threading.Thread(target=work, args=pair, daemon=True)
+        for pair in zip(inputs, expected, strict=True)
+    ]
+    with quick_switches():
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+    if raised:
+        raise ConformanceError(f"{case}: a graph ({name}) in two threads: {raised[0]}")
+
+
+def _writes(case: Case) -> None:
+    """Variables that a program exchanges, and one that it reads, writes and reads again."""
+    hosts = (*_arrays(), _arrays(1)[0])
+
+    def made() -> tuple[list[Variable], Callable[[Tensor], Sequence[Tensor]]]:
+        a, b, c = (Variable(to_tensor(host, case.device)) for host in hosts)
+
+        def program(x: Tensor) -> Sequence[Tensor]:
+            before = negative(negative(a))
+            a.assign(b)
+            b.assign(before)
+            c.assign(where(less(c, x), x, c))
+            d = negative(c)
+            c.assign(d)
+            return less(b, x), d
+
+        return [a, b, c], program
+
+    variables, program = made()
+    goals, by_calls = made()
+    captured = function(program)
+    for i in range(5):
+        x = to_tensor(_arrays(i)[0], case.device)
+        name = f"writes to variables, run {i + 1}"
+        _same(case, name, captured(x), by_calls(x))
+        for variable, goal in zip(variables, goals, strict=True):
+            identical(case, variable.numpy(), goal.numpy(), f"a graph ({name}): a variable")

@@ -1,0 +1,113 @@
+"""The check of kernels that are made ready for their shapes, as programs call them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback._dispatch.plan import Plan, arrays_of
+from pullback.conformance.case import Case
+from pullback.conformance.checks import kinds_of
+from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.lasting import other
+from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.repetition import quick_switches
+from pullback.conformance.sample import Array
+
+#: The number of calls of each of two threads.
+TURNS = 20
+
+
+def prepared_again(case: Case) -> None:
+    """Checks a kernel that is made ready: other values, all layouts, earlier results, two threads.
+
+    Raises:
+        ConformanceError: with the call whose result is not that of the kernel.
+    """
+    resolved = case.resolved(case.tensors())
+    plan, backend = resolved.plan, case.device.backend
+    if plan.kernel is None:
+        return
+    kernel = backend.prepare(
+        case.op, plan.kernel, kinds_of(arrays_of(resolved.inputs)), plan.attributes
+    )
+    if kernel is None:
+        return
+    ready = Plan(case.op, plan.device, kernel, plan.attributes, plan.guard)
+
+    def hosts(results: Sequence[Any]) -> list[Array]:
+        return [backend.to_host(array) for array in results]
+
+    def compare(changed: Case, words: str) -> Sequence[Any]:
+        arrays = arrays_of(changed.resolved(changed.tensors(copy=False)).inputs)
+        before = [np.array(leaf) for leaf in _leaves(arrays, backend.to_host)]
+        expected = [np.array(array) for array in hosts(plan.run(arrays))]
+        results = ready.run(arrays)
+        for found, goal in zip(hosts(results), expected, strict=True):
+            identical(case, found, goal, f"made ready for its shapes, {words}")
+        for leaf, goal in zip(_leaves(arrays, backend.to_host), before, strict=True):
+            identical(case, leaf, goal, f"an input after the call, {words}")
+        return results
+
+    first = compare(case, "first")
+    kept = [np.array(array) for array in hosts(first)]
+    others = [case]
+    try:
+        changed = case.with_inputs(other(case))
+        compare(changed, "with other values")
+        others.append(changed)
+    except errors.PullbackError:
+        pass  # values that the op rejects
+    for array, goal in zip(hosts(first), kept, strict=True):
+        identical(case, array, goal, "made ready: an earlier result after another call")
+    compare(case, "with the first values again")
+    for name, lay in LAYOUTS.items():
+        laid = [
+            [lay(item) for item in value] if isinstance(value, list) else lay(value)
+            for value in case.inputs
+        ]
+        try:
+            compare(case.with_inputs(laid), f"with {name} inputs")
+        except errors.PullbackError:
+            continue  # values that the op rejects
+    _at_once(case, ready, others, hosts)
+
+
+def _leaves(arrays: Sequence[Any], to_host: Callable[[Any], Array]) -> list[Array]:
+    flat = [x for value in arrays for x in (value if isinstance(value, list) else [value])]
+    return [to_host(x) for x in flat if x is not None]
+
+
+def _at_once(
+    case: Case, ready: Plan, others: Sequence[Case], hosts: Callable[[Sequence[Any]], list[Array]]
+) -> None:
+    """Two threads call the kernel, each with its own values."""
+    calls = [arrays_of(one.resolved(one.tensors()).inputs) for one in [others[0], others[-1]]]
+    expected = [[np.array(array) for array in hosts(ready.run(arrays))] for arrays in calls]
+    raised: list[BaseException] = []
+    begin = threading.Barrier(2)
+
+    def work(arrays: Any, goals: list[Array]) -> None:
+        try:
+            begin.wait(30)
+            for _ in range(TURNS):
+                for found, goal in zip(hosts(ready.run(arrays)), goals, strict=True):
+                    identical(case, found, goal, "made ready, while another thread calls it")
+        except BaseException as error:
+            raised.append(error)
+
+    both = [
+        threading.Thread(target=work, args=pair, daemon=True)
+        for pair in zip(calls, expected, strict=True)
+    ]
+    with quick_switches():
+        for thread in both:
+            thread.start()
+        for thread in both:
+            thread.join()
+    if raised:
+        raise ConformanceError(f"{case}: made ready, in two threads: {raised[0]}")
