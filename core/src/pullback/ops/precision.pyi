@@ -10,8 +10,5 @@ __all__: list[str] = []
 widened: Callable[[Tensor], Tensor]
 narrowed: Callable[[Tensor, Tensor], Tensor]
 
-<<<<<<< HEAD
 def widest(device: Device) -> DType: ...
-=======
 def counting(labels: Tensor) -> Tensor: ...
->>>>>>> kit
