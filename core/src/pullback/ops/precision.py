@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pullback import casting
 from pullback.devices import Device
-from pullback.dtypes import DType, float32, float64, int32
+from pullback.dtypes import DType, float32, float64, int32, int64, uint64
 from pullback.tensor import Tensor
 
 __all__: list[str] = []
@@ -23,5 +23,7 @@ def widest(device: Device) -> DType:
 
 
 def counting(labels: Tensor) -> Tensor:
-    """Labels in a dtype that has the number of classes, and any label to ignore, too."""
+    """Labels in a dtype of indices that has the number of classes, and any label to ignore, too."""
+    if labels.dtype == uint64:
+        return labels.astype(int64)
     return labels.astype(int32) if labels.dtype.itemsize < 4 else labels

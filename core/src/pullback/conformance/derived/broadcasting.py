@@ -99,8 +99,8 @@ def _beside(
     low, high = domain.get(op.inputs[place].name, (-np.inf, np.inf))
     if not (np.isnan(number) or low <= number <= high):
         return
-    if not (op.public or np.isfinite(number)):
-        return  # infinity times a slope that is next to 0 is open
+    if not (op.public or number == 0 or 1e-3 < np.abs(number) < 1e3):
+        return  # a slope may have left the range before it is multiplied
     array = values.inside(every, domain.get(op.inputs[1 - place].name))
     inputs = (array, np.asarray(number))[:: -1 if place == 0 else 1]
     kind = number.dtype if dtype is None else dtype

@@ -20,6 +20,7 @@ from pullback.spec import Op, Tier
 #: More rows than the blocks of most libraries.
 ROWS = 36
 #: The batches of a matrix, by factors that keep its condition.
+_WIDE = ("float32", "float64", "complex64", "complex128")
 _BATCH = np.array([[1.0, 1.25, 0.75], [0.5, 1.5, 0.875]])
 
 
@@ -32,7 +33,10 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         if first.ndim < 2 or not isinstance(sample.inputs[0], np.ndarray):
             continue
         if "large" not in suite.without:
-            yield from _taken(op, suite, sample, _larger(sample), f"{ROWS} rows", ("value",))
+            # To 16-bit floats, so many rows are next to singular.
+            wide = _WIDE if sample.dtypes is None else tuple(set(sample.dtypes) & set(_WIDE))
+            note = f"{ROWS} rows"
+            yield from _taken(op, suite, sample, _larger(sample), note, ("value",), dtypes=wide)
         batches = mapped(lambda x: _BATCH[..., None, None] * x, _last_two(sample.inputs))
         yield from _taken(op, suite, sample, batches, "batches of two axes", ("value",))
         turned = (first[..., ::-1, :].copy(), *sample.inputs[1:])
@@ -72,6 +76,8 @@ def _taken(
     inputs: tuple[Any, ...],
     note: str,
     checks: tuple[str, ...],
+    *,
+    dtypes: tuple[str, ...] | None = None,
 ) -> Iterator[Sample]:
     if accepted(op, suite, inputs, sample.attributes) and _is_finite(suite, inputs, sample):
         words = [f"{name}={value}" for name, value in sample.attributes.items()]
@@ -79,7 +85,7 @@ def _taken(
             inputs,
             sample.attributes,
             gradient=False,
-            dtypes=sample.dtypes,
+            dtypes=sample.dtypes if dtypes is None else dtypes,
             note=" ".join([*words, note]),
             checks=checks,
         )

@@ -12,7 +12,7 @@ from pullback.ops.indexing import take_along_axis
 from pullback.ops.joining import concat, stack
 from pullback.ops.manipulation import reshape
 from pullback.ops.nn.softmax import log_softmax
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import counting, narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.ops.selection import where
 from pullback.ops.slicing import strided_slice
@@ -90,7 +90,7 @@ def ctc_loss(
     0.2877
     """
     batch, frames, _ = logits.shape
-    length = labels.shape[1]
+    labels, length = counting(labels), labels.shape[1]
     log_y = log_softmax(widened(logits), axis=-1)
     # A path runs through blank, label, blank, label, ..., blank: 2 * length + 1 states.
     blanks = full((batch, length, 1), blank, dtype=labels.dtype, device=logits.device)
