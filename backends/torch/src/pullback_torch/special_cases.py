@@ -46,6 +46,14 @@ def _remainder(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     return torch.where(found == 0, torch.copysign(found, x2), found)
 
 
+def _negative(x: torch.Tensor) -> torch.Tensor:
+    """-x; torch's vectors lose the sign of a zero in a complex number."""
+    if x.is_complex():
+        return torch.view_as_complex(-torch.view_as_real(x.resolve_conj()))
+    found: torch.Tensor = _GENERIC["negative"](x)
+    return found
+
+
 def _round(x: torch.Tensor) -> torch.Tensor:
     if x.is_complex():
         return torch.complex(torch.round(x.real), torch.round(x.imag))
@@ -119,6 +127,7 @@ KERNELS: dict[str, Kernel] = {
     "floor_divide": _quotient("floor_divide"),
     "integer_floor_divide": _quotient("integer_floor_divide"),
     "log1p": _log1p,
+    "negative": _negative,
     "remainder": _remainder,
     "round": _round,
     "sinh": _hyperbolic(torch.sinh, odd=True),
