@@ -23,9 +23,6 @@ HOST = {name: on_host(kernel) for name, kernel in array_api.kernels(np).items()}
 #: Dtypes whose products of matrices torch adds up in the same precision.
 WIDE = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
-#: The elements that running sums add one after the other.
-BLOCK = 128
-
 #: torch stores these dtypes and has few functions for them: NumPy computes.
 UNSIGNED = frozenset({dtypes.uint16, dtypes.uint32, dtypes.uint64})
 _NATIVE_UNSIGNED = frozenset({torch.uint16, torch.uint32, torch.uint64})
@@ -142,28 +139,6 @@ def _total(name: str) -> Kernel:
     return total
 
 
-def _running_sums(x: torch.Tensor) -> torch.Tensor:
-    """Sums along the last axis in two levels: torch adds one element after the other."""
-    n = x.shape[-1]
-    if n <= 2 * BLOCK:
-        return torch.cumsum(x, -1)
-    blocks = torch.nn.functional.pad(x, (0, -n % BLOCK)).unflatten(-1, (-1, BLOCK))
-    sums = torch.cumsum(blocks, -1)
-    sums[..., 1:, :] += _running_sums(sums[..., -1])[..., :-1, None]
-    return sums.flatten(-2)[..., :n]
-
-
-def _cumulative_sum(
-    x: torch.Tensor, *, axis: int, dtype: DType | None, include_initial: bool
-) -> Any:
-    """Long sums in double precision in blocks; shorter dtypes are added in it anyway."""
-    wide = x.dtype in (torch.float64, torch.complex128) and dtype is None
-    if not wide or include_initial or x.shape[axis] <= 2 * BLOCK:
-        kernel = _total("cumulative_sum")
-        return kernel(x, axis=axis, dtype=dtype, include_initial=include_initial)
-    return _running_sums(x.movedim(axis, -1)).movedim(-1, axis)
-
-
 def _sum(x: torch.Tensor, *, axis: Shape | None, dtype: DType | None, keepdims: bool) -> Any:
     # torch takes `()` as all axes.
     if dtype is None and axis != () and x.dtype in WIDE:
@@ -218,11 +193,10 @@ def _matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 KERNELS: dict[str, Kernel] = {
     **GENERIC,
     **{name: getattr(torch, name) for name in ELEMENTWISE.split()},
-    **{name: _total(name) for name in ("prod", "cumulative_prod")},
+    **{name: _total(name) for name in ("prod", "cumulative_sum", "cumulative_prod")},
     **{name: _checked(name) for name in ("cholesky", "eigh", "qr", "slogdet", "solve", "svd")},
     **{name: _where_not_empty(name) for name in GENERIC if "fft" in name},
     "astype": _astype,
-    "cumulative_sum": _cumulative_sum,
     # torch.log is further off than NumPy's, and the terms of digamma cancel.
     "digamma": HOST["digamma"],
     "eig": _eig,
