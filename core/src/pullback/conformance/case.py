@@ -177,6 +177,13 @@ class Case:
         """Returns the same case for other inputs."""
         return replace(self, sample=replace(self.sample, inputs=tuple(inputs)))
 
+    def laid_out(self, lay: Callable[[object], object]) -> Case:
+        """Returns the same case for all inputs in a memory layout."""
+        return self.with_inputs(
+            [lay(item) for item in value] if isinstance(value, list) else lay(value)
+            for value in self.inputs
+        )
+
     def lifted(self) -> list[Any]:
         """The inputs, with integers and booleans converted where the op takes them as floats."""
         inputs = list(self.inputs)

@@ -249,10 +249,7 @@ def layouts(case: Case) -> None:
     for name, lay in LAYOUTS.items():
         if name in REPEATED and _differs_for_equal(case):
             continue
-        laid = case.with_inputs(
-            [lay(item) for item in value] if isinstance(value, list) else lay(value)
-            for value in case.inputs
-        )
+        laid = case.laid_out(lay)
         kept = [np.array(leaf) for leaf in leaves(laid.inputs)]
         outputs = laid.call(laid.tensors(copy=False))
         for i, (leaf, copy) in enumerate(zip(leaves(laid.inputs), kept, strict=True)):

@@ -6,8 +6,8 @@ have the bits of the calls one by one; the accuracy of each op in a graph is mea
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from pullback.conformance.case import Case, to_tensor
 from pullback.conformance.compare import ConformanceError, identical
 from pullback.conformance.derived.values import floats
 from pullback.conformance.layouts import LAYOUTS
-from pullback.conformance.repetition import quick_switches
+from pullback.conformance.repetition import at_once
 from pullback.conformance.sample import Array
 from pullback.conformance.whole import checked, compiles
 from pullback.graph.control.functions import cond, scan, switch, while_loop
@@ -143,30 +143,14 @@ def _flat(values: Any) -> list[Tensor]:
 
 def _at_once(case: Case, name: str, captured: Any, *inputs: Sequence[Tensor]) -> None:
     """Two threads call a program at the same time, each with its own values."""
-    expected = [[np.array(y.numpy()) for y in _flat(captured(*pair))] for pair in inputs]
-    raised: list[BaseException] = []
-    ready = threading.Barrier(len(inputs))
 
-    def work(pair: Sequence[Tensor], goals: list[Array]) -> None:
-        try:
-            ready.wait(30)
-            for _ in range(TURNS):
-                for result, goal in zip(_flat(captured(*pair)), goals, strict=True):
-                    identical(case, result.numpy(), goal, "while another thread calls it")
-        except BaseException as error:
-            raised.append(error)
+    def call(pair: Sequence[Tensor]) -> list[Array]:
+        return [y.numpy() for y in _flat(captured(*pair))]
 
-    both = [
-        threading.Thread(target=work, args=pair, daemon=True)
-        for pair in zip(inputs, expected, strict=True)
-    ]
-    with quick_switches():
-        for thread in both:
-            thread.start()
-        for thread in both:
-            thread.join()
-    if raised:
-        raise ConformanceError(f"{case}: a graph ({name}) in two threads: {raised[0]}")
+    calls = [partial(call, pair) for pair in inputs]
+    error = at_once(case, calls, TURNS, "while another thread calls it")
+    if error is not None:
+        raise ConformanceError(f"{case}: a graph ({name}) in two threads: {error}")
 
 
 def _writes(case: Case) -> None:

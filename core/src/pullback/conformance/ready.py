@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from pullback.conformance.checks import kinds_of
 from pullback.conformance.compare import ConformanceError, identical
 from pullback.conformance.lasting import other
 from pullback.conformance.layouts import LAYOUTS
-from pullback.conformance.repetition import quick_switches
+from pullback.conformance.repetition import at_once
 from pullback.conformance.sample import Array
 
 #: The number of calls of each of two threads.
@@ -66,12 +66,8 @@ def prepared_again(case: Case) -> None:
         identical(case, array, goal, "made ready: an earlier result after another call")
     compare(case, "with the first values again")
     for name, lay in LAYOUTS.items():
-        laid = [
-            [lay(item) for item in value] if isinstance(value, list) else lay(value)
-            for value in case.inputs
-        ]
         try:
-            compare(case.with_inputs(laid), f"with {name} inputs")
+            compare(case.laid_out(lay), f"with {name} inputs")
         except errors.PullbackError:
             continue  # values that the op rejects
     _at_once(case, ready, others, hosts)
@@ -86,28 +82,8 @@ def _at_once(
     case: Case, ready: Plan, others: Sequence[Case], hosts: Callable[[Sequence[Any]], list[Array]]
 ) -> None:
     """Two threads call the kernel, each with its own values."""
-    calls = [arrays_of(one.resolved(one.tensors()).inputs) for one in [others[0], others[-1]]]
-    expected = [[np.array(array) for array in hosts(ready.run(arrays))] for arrays in calls]
-    raised: list[BaseException] = []
-    begin = threading.Barrier(2)
-
-    def work(arrays: Any, goals: list[Array]) -> None:
-        try:
-            begin.wait(30)
-            for _ in range(TURNS):
-                for found, goal in zip(hosts(ready.run(arrays)), goals, strict=True):
-                    identical(case, found, goal, "made ready, while another thread calls it")
-        except BaseException as error:
-            raised.append(error)
-
-    both = [
-        threading.Thread(target=work, args=pair, daemon=True)
-        for pair in zip(calls, expected, strict=True)
-    ]
-    with quick_switches():
-        for thread in both:
-            thread.start()
-        for thread in both:
-            thread.join()
-    if raised:
-        raise ConformanceError(f"{case}: made ready, in two threads: {raised[0]}")
+    inputs = [arrays_of(one.resolved(one.tensors()).inputs) for one in [others[0], others[-1]]]
+    calls = [partial(lambda arrays: hosts(ready.run(arrays)), arrays) for arrays in inputs]
+    error = at_once(case, calls, TURNS, "made ready, while another thread calls it")
+    if error is not None:
+        raise ConformanceError(f"{case}: made ready, in two threads: {error}")

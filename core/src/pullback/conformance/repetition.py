@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -56,37 +56,11 @@ def threads(case: Case) -> None:
     Raises:
         ConformanceError: with the result that differs; what a thread raises otherwise.
     """
-    device = case.device
-    calls: list[Callable[[], list[Array]]] = [_call(case)]
     second = _other_inputs(case)
-    calls.append(_call(case if second is None else second))
-    expected = [[np.array(array) for array in call()] for call in calls]
-    device.synchronize()
-    raised: list[BaseException] = []
-    ready = threading.Barrier(2)
-
-    def work(call: Callable[[], list[Array]], goals: list[Array]) -> None:
-        try:
-            ready.wait(30)
-            for _ in range(_count(case, TURNS)):
-                for array, goal in zip(call(), goals, strict=True):
-                    identical(case, array, goal, "a call while another thread calls the op")
-                if raised:
-                    return
-        except BaseException as error:
-            raised.append(error)
-
-    both = [
-        threading.Thread(target=work, args=pair, daemon=True)
-        for pair in zip(calls, expected, strict=True)
-    ]
-    with quick_switches():
-        for thread in both:
-            thread.start()
-        for thread in both:
-            thread.join()
-    if raised:
-        error = raised[0]
+    calls = [_call(case), _call(case if second is None else second)]
+    turns = _count(case, TURNS)
+    error = at_once(case, calls, turns, "a call while another thread calls the op")
+    if error is not None:
         if isinstance(error, (ConformanceError, errors.MissingKernelError)):
             raise error
         raise ConformanceError(
@@ -94,8 +68,50 @@ def threads(case: Case) -> None:
         ) from error
 
 
+def at_once(
+    case: Case, calls: Sequence[Callable[[], list[Array]]], turns: int, quantity: str
+) -> BaseException | None:
+    """Calls each function in a thread of its own, and compares with what it gave alone.
+
+    Args:
+        case: the case, for messages.
+        calls: the functions, which return the results as host arrays.
+        turns: the number of calls in each thread.
+        quantity: what is compared, in messages.
+
+    Returns:
+        What the first thread that failed raised; None if all results are the same.
+    """
+    expected = [[np.array(array) for array in call()] for call in calls]
+    case.device.synchronize()
+    raised: list[BaseException] = []
+    ready = threading.Barrier(len(calls))
+
+    def work(call: Callable[[], list[Array]], goals: list[Array]) -> None:
+        try:
+            ready.wait(30)
+            for _ in range(turns):
+                for array, goal in zip(call(), goals, strict=True):
+                    identical(case, array, goal, quantity)
+                if raised:
+                    return
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [
+        threading.Thread(target=work, args=pair, daemon=True)
+        for pair in zip(calls, expected, strict=True)
+    ]
+    with _quick_switches():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return raised[0] if raised else None
+
+
 @contextmanager
-def quick_switches() -> Iterator[None]:
+def _quick_switches() -> Iterator[None]:
     """Threads take turns after a microsecond, so that they meet each other inside calls."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback import dtypes, shapes
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import accepted, redrawn
+from pullback.conformance.derived.variation import redrawn, varied
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.shapes import Shape
@@ -47,7 +47,7 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             yield from _beside_numbers(op, suite, found, quick=quick)
     elif len(op.inputs) == 1:
         x = redrawn(found.inputs[0], _SHAPES[-1][1])
-        yield from _taken(op, suite, found, (x,), "six axes")
+        yield from varied(op, suite, found, (x,), "six axes")
 
 
 def _shapes(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
@@ -56,7 +56,7 @@ def _shapes(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
             redrawn(value, own if k == i else others, seed=k)
             for k, value in enumerate(found.inputs)
         )
-        yield from _taken(op, suite, found, inputs, f"{words} at {op.inputs[i].name}")
+        yield from varied(op, suite, found, inputs, f"{words} at {op.inputs[i].name}")
 
 
 def _beside_numbers(op: Op, suite: Suite, found: Sample, *, quick: bool) -> Iterator[Sample]:
@@ -106,24 +106,4 @@ def _beside(
     kind = number.dtype if dtype is None else dtype
     note = f"every {kind}, {number!s} as {op.inputs[place].name}"
     names = None if dtype is None else (dtype.name,)
-    yield from _taken(op, suite, found, inputs, note, dtypes_=names)
-
-
-def _taken(
-    op: Op,
-    suite: Suite,
-    found: Sample,
-    inputs: tuple[Array, ...],
-    note: str,
-    *,
-    dtypes_: tuple[str, ...] | None = None,
-) -> Iterator[Sample]:
-    if accepted(op, suite, inputs, found.attributes):
-        yield Sample(
-            inputs,
-            found.attributes,
-            gradient=False,
-            dtypes=dtypes_ or found.dtypes,
-            note=note,
-            checks=("value",),
-        )
+    yield from varied(op, suite, found, inputs, note, dtypes=names)

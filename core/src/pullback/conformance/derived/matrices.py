@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import accepted, bases, mapped
+from pullback.conformance.derived.variation import attributed, bases, mapped, varied
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Op, Tier
 
@@ -79,16 +79,12 @@ def _taken(
     *,
     dtypes: tuple[str, ...] | None = None,
 ) -> Iterator[Sample]:
-    if accepted(op, suite, inputs, sample.attributes) and _is_finite(suite, inputs, sample):
-        words = [f"{name}={value}" for name, value in sample.attributes.items()]
-        yield Sample(
-            inputs,
-            sample.attributes,
-            gradient=False,
-            dtypes=sample.dtypes if dtypes is None else dtypes,
-            note=" ".join([*words, note]),
-            checks=checks,
-        )
+    """The calls whose results are finite."""
+    for taken in varied(
+        op, suite, sample, inputs, attributed(sample, note), checks=checks, dtypes=dtypes
+    ):
+        if _is_finite(suite, inputs, sample):
+            yield taken
 
 
 def _is_finite(suite: Suite, inputs: tuple[Any, ...], sample: Sample) -> bool:

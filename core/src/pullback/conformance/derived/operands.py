@@ -10,7 +10,14 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback.conformance.case import leaves, resolution, results
-from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
+from pullback.conformance.derived.variation import (
+    accepted,
+    attributed,
+    bases,
+    mapped,
+    redrawn,
+    varied,
+)
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -62,16 +69,9 @@ def _cast(
     if any(np.any((inputs[i] < info.min) | (inputs[i] > info.max)) for i in places):
         return
     cast = tuple(value.astype(dtype) if i in places else value for i, value in enumerate(inputs))
-    if accepted(op, suite, cast, sample.attributes):
-        named = ", ".join(op.inputs[i].name for i in places)
-        yield Sample(
-            cast,
-            sample.attributes,
-            gradient=False,
-            dtypes=sample.dtypes,
-            note=f"{named} of {dtype}{words}",
-            checks=("value", "body"),
-        )
+    named = ", ".join(op.inputs[i].name for i in places)
+    note = f"{named} of {dtype}{words}"
+    yield from varied(op, suite, sample, cast, note, checks=("value", "body"))
 
 
 def _wide(
@@ -173,12 +173,5 @@ def _finite(
     with np.errstate(all="ignore"):
         found = results(suite.reference(*inputs, **sample.attributes))
     if all(np.all(np.isfinite(array)) for array in found if array.dtype.kind in "fc"):
-        words = [f"{name}={value}" for name, value in sample.attributes.items()]
-        yield Sample(
-            inputs,
-            sample.attributes,
-            gradient=False,
-            dtypes=sample.dtypes,
-            note=" ".join([*words, "zeros as", ", ".join(names)]),
-            checks=("value", "body"),
-        )
+        note = attributed(sample, " ".join(["zeros as", ", ".join(names)]))
+        yield from varied(op, suite, sample, inputs, note, checks=("value", "body"))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
+from pullback.conformance.derived.variation import attributed, bases, mapped, redrawn, varied
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Accuracy, Op, Tier
 
@@ -43,15 +43,9 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             every = mapped(lift, sample.inputs)
             alone = (*mapped(lift, sample.inputs[:1]), *sample.inputs[1:])
             for inputs, words in ((every, ""), (alone, " of the first input")):
-                if accepted(op, suite, inputs, sample.attributes):
-                    where = "in front" if front else "behind"
-                    named = [f"{name}={value}" for name, value in sample.attributes.items()]
-                    yield Sample(
-                        inputs,
-                        sample.attributes,
-                        gradient=False,
-                        dtypes=sample.dtypes,
-                        note=" ".join([*named, f"{count} more axes {where}{words}"]),
-                        checks=("value",),
-                    )
+                where = "in front" if front else "behind"
+                note = attributed(sample, f"{count} more axes {where}{words}")
+                lifted = list(varied(op, suite, sample, inputs, note))
+                yield from lifted
+                if lifted:
                     break

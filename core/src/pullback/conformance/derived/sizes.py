@@ -14,7 +14,7 @@ import numpy as np
 from pullback import dtypes, shapes
 from pullback.conformance.case import leaves, results
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
+from pullback.conformance.derived.variation import accepted, attributed, bases, mapped, redrawn
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -215,7 +215,7 @@ def _taken(
             sample.attributes,
             gradient=False,
             dtypes=sample.dtypes,
-            note=_note(sample, note),
+            note=attributed(sample, note),
             checks=checks,
             every_dtype=every,
         )
@@ -225,8 +225,3 @@ def _is_empty(suite: Suite, sample: Sample) -> bool:
     with np.errstate(all="ignore"):
         found = results(suite.reference(*sample.inputs, **sample.attributes))
     return not any(array.size for array in found)
-
-
-def _note(sample: Sample, note: str) -> str:
-    words = [f"{name}={value}" for name, value in sample.attributes.items()]
-    return " ".join([*words, note])

@@ -102,6 +102,33 @@ def mapped(function: Callable[[Array], Array], inputs: Sequence[Any]) -> tuple[A
     )
 
 
+def varied(
+    op: Op,
+    suite: Suite,
+    sample: Sample,
+    inputs: tuple[Any, ...],
+    note: str,
+    *,
+    checks: tuple[str, ...] = ("value",),
+    dtypes: tuple[str, ...] | None = None,
+) -> Iterator[Sample]:
+    """The sample with other inputs, if that is a call of the op; in its dtypes, or these."""
+    if accepted(op, suite, inputs, sample.attributes):
+        yield Sample(
+            inputs,
+            sample.attributes,
+            gradient=False,
+            dtypes=sample.dtypes if dtypes is None else dtypes,
+            note=note,
+            checks=checks,
+        )
+
+
+def attributed(sample: Sample, note: str) -> str:
+    """A note behind the attributes of a sample."""
+    return " ".join([*(f"{name}={value}" for name, value in sample.attributes.items()), note])
+
+
 def distinct(samples: Iterator[Sample]) -> Iterator[Sample]:
     """The samples without calls that occur twice."""
     seen: set[str] = set()
