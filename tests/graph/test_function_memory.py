@@ -193,3 +193,33 @@ def test_new_values_that_are_looked_at_are_not_made_in_place(in_place):
     np.testing.assert_array_equal(before, expected)
     np.testing.assert_array_equal(after, w)
     assert [v.tolist(), w.tolist()] == [[-0.5, 0.5], [3.5, 3]]
+
+
+#: What a gradient may be besides something that has just been computed.
+GRADIENTS = {
+    "the value": lambda v, w, x: v.value,
+    "another value": lambda v, w, x: w.value,
+    "the variable": lambda v, w, x: v,
+    "a view": lambda v, w, x: pb.flip(v.value),
+    "an argument": lambda v, w, x: x,
+    "a value that is read later": lambda v, w, x: v * 1.0 + w.value,
+    "a constant": lambda v, w, x: pb.ones(3),
+}
+
+
+@pytest.mark.parametrize("of_v", GRADIENTS)
+@pytest.mark.parametrize("of_w", GRADIENTS)
+def test_an_update_in_place_gets_arrays_whatever_its_gradient_is(in_place, of_v, of_w):
+    found = []
+    for capture in (False, True):
+        v, w = pb.Variable([1.0, 2.0, 4.0]), pb.Variable([5.0, 6.0, 8.0])
+        optimizer = pb.optimizers.SGD(0.5)
+
+        def step(x, v=v, w=w, optimizer=optimizer):
+            g, h = (pb.asarray(GRADIENTS[one](v, w, x)) for one in (of_v, of_w))
+            optimizer.apply_gradients([(g, v), (h, w)])
+            return g
+
+        step = pb.function(step) if capture else step
+        found.append([[y.tolist() for y in (step(pb.ones(3) * i), v, w)] for i in range(5)])
+    assert found[0] == found[1]

@@ -144,17 +144,33 @@ static int is_ours(PyObject *array) {
 #endif
 }
 
-/* Gives variables what NumPy's kernel makes. */
+/* The new array i of what a kernel of NumPy has made; NULL with an error for anything else. */
+static PyObject *made_array(PyObject *made, const Update *update, int i) {
+    PyObject *array = made;
+    if (update->changed > 1)
+        array = PyTuple_CheckExact(made) && PyTuple_GET_SIZE(made) == update->changed
+                    ? PyTuple_GET_ITEM(made, i)
+                    : Py_None;
+    if (PyArray_CheckExact(array))
+        return Py_NewRef(array);
+    if (PyArray_IsScalar(array, Generic)) /* of a parameter without axes */
+        return PyArray_FromScalar(array, NULL);
+    PyErr_Format(PyExc_TypeError, "the kernel of an update must return %d arrays, got %s",
+                 update->changed, Py_TYPE(array)->tp_name);
+    return NULL;
+}
+
+/* Gives variables what NumPy's kernel makes: all of it, or none if that is not arrays. */
 static int by_numpy(const Update *update, PyObject *const *x, PyObject *const *inputs,
                     Py_ssize_t count, PyObject *names, PyObject *attribute) {
+    PyObject *arrays[MOST_CHANGED] = {NULL};
     PyObject *made = numpy_fallback(update->kernel, inputs, count, names);
-    int failed = !made || (update->changed > 1 && !PyTuple_Check(made));
-    if (made && failed)
-        PyErr_SetString(PyExc_TypeError, "the kernel of an update must return a tuple");
-    for (int i = 0; i < update->changed && !failed; i++) {
-        PyObject *array = update->changed > 1 ? PyTuple_GetItem(made, i) : made;
-        failed = !array || PyObject_SetAttr(x[position(i)], attribute, array);
-    }
+    int failed = !made;
+    for (int i = 0; i < update->changed && !failed; i++)
+        failed = !(arrays[i] = made_array(made, update, i));
+    for (int i = 0; i < update->changed && !failed; i++)
+        failed = PyObject_SetAttr(x[position(i)], attribute, arrays[i]);
+    release(update->changed, arrays);
     Py_XDECREF(made);
     return failed;
 }

@@ -216,3 +216,64 @@ def test_calls_with_the_wrong_inputs():
     _native.sgd_in_place(owner, g, np.asarray(rate), weight_decay=0.0)
     assert owner._array.tolist() == [0.5] * 3
     assert p.tolist() == [1, 1, 1]
+
+
+GRADIENTS = {
+    "the value": lambda v, slot, x: v.value,
+    "a slot": lambda v, slot, x: slot.value if slot is not None else x,
+    "a view of the value": lambda v, slot, x: pb.flip(v.value),
+    "the argument": lambda v, slot, x: x,
+    "what is used twice": lambda v, slot, x: v.value * 1.0,
+}
+
+
+@pytest.mark.parametrize("shape", [(300,), (), (0,)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("gradient", GRADIENTS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_whatever_the_gradient_is_a_captured_step_has_the_bits_of_an_eager_one(
+    name, gradient, dtype, shape
+):
+    found = []
+    for capture in (False, True):
+        v = pb.Variable(np.linspace(0.5, 2, int(np.prod(shape))).reshape(shape).astype(dtype))
+        optimizer = OPTIMIZERS[name]()
+
+        def step(x, v=v, optimizer=optimizer):
+            slots = [one for one in optimizer.variables if one.shape == v.shape]
+            g = GRADIENTS[gradient](v, slots[0] if slots else None, x)
+            optimizer.apply_gradients([(g, v)])
+            return g
+
+        step = pb.function(step) if capture else step
+        bits = []
+        for i in range(5):
+            g = step(pb.full(shape, float(i), dtype=dtype))
+            variables = [v, *optimizer.variables]
+            assert all(isinstance(one._array, np.ndarray) for one in variables)
+            bits.append([one.numpy().tobytes() for one in (g, *variables)])
+        found.append(bits)
+    assert found[0] == found[1]
+
+
+def test_a_kernel_of_numpy_that_returns_no_arrays_changes_nothing():
+    class Owner:
+        def __init__(self, array):
+            self._array = array
+
+    class Number:
+        """Arithmetic with arrays gives another of these."""
+
+        __array_ufunc__ = None
+        dtype = np.dtype("float64")
+        shape = (3,)
+        __mul__ = __rmul__ = __rsub__ = __sub__ = __add__ = __radd__ = lambda self, other: self
+
+        def astype(self, *_, **__):
+            return self
+
+    p = np.ones(3, np.float32)
+    owner = Owner(p)
+    with pytest.raises(TypeError):
+        _native.sgd_in_place(owner, Number(), np.asarray(0.5), weight_decay=0.5)
+    assert owner._array is p

@@ -18,8 +18,8 @@ class InPlace(NamedTuple):
     """An update that is done to variables."""
 
     update: Kernel
-    #: The text of the variable for each of its values that the kernel would get.
-    owners: Mapping[Value, str]
+    #: The text of the variable by the position of the input that the kernel would get.
+    owners: Mapping[int, str]
 
 
 class Early(NamedTuple):
@@ -120,17 +120,18 @@ def _write_update(
     released: list[Value],
     text: Callable[[Any], str],
 ) -> None:
-    """Writes an update in place: the old values are released before, for it to take them over."""
+    """Writes an update in place: the old values are released before, for it to take them over.
+
+    A value that is an input as itself too, as a gradient that is the parameter, is not taken over.
+    """
     owners = in_place.owners
-    _release(source, [value for value in released if value in owners])
-    arguments = [
-        owners[x] if isinstance(x, Value) and x in owners else text(x) for x in call.inputs
-    ]
+    arguments = [owners[i] if i in owners else text(x) for i, x in enumerate(call.inputs)]
     arguments += _attributes(source, call)
-    update = source.constant(in_place.update)
-    source.line(f"{update}({', '.join(arguments)})  # {call.op.name}")
-    made = set(call.results)
-    _release(source, [value for value in released if value not in owners and value not in made])
+    others = call._replace(inputs=tuple(x for i, x in enumerate(call.inputs) if i not in owners))
+    later = {*others.values, *call.results}
+    _release(source, [value for value in released if value not in later])
+    source.line(f"{source.constant(in_place.update)}({', '.join(arguments)})  # {call.op.name}")
+    _release(source, [value for value in released if value in others.values])
 
 
 def _attributes(source: Source, call: Call) -> list[str]:

@@ -223,8 +223,7 @@ def _early(source: Source, graph: Graph, early: Mapping[Value, list[State]]) -> 
     updates = {}
     for i, update in updates_in_place(graph, early).items():
         call = graph.calls[i]
-        states = [early[value][0] for value in call.results]
-        owners = [source.constant(state.owner) for state in states]
+        owners = [source.constant(early[value][0].owner) for value in call.results]
         updates[i] = InPlace(update, dict(zip(changed(call), owners, strict=True)))
     return Early(targets, updates)
 

@@ -64,15 +64,15 @@ def updates_in_place(graph: Graph, early: Mapping[Value, Sequence[State]]) -> di
         if isinstance(call.op, Fused) or not early.keys() >= set(call.results):
             continue
         update = graph.device.backend.in_place(call.op.name, call.kernel)
-        old = [states.get(value) for value in changed(call)]
+        old: list[Any] = [states.get(call.inputs[k]) for k in changed(call)]  # type: ignore[arg-type]
         if update is not None and [early[value] for value in call.results] == [[x] for x in old]:
             found[i] = update
     return found
 
 
-def changed(call: Call) -> tuple[Any, ...]:
+def changed(call: Call) -> tuple[int, ...]:
     """The inputs of an update that have new values afterwards: the parameter and the slots."""
-    return call.inputs[0], *call.inputs[2 : 1 + len(call.results)]
+    return 0, *range(2, 1 + len(call.results))
 
 
 def _only_written(graph: Graph) -> set[Value]:
