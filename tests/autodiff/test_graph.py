@@ -29,7 +29,6 @@ from pullback.graph.graph import (
 from pullback.graph.passes import simplify as passes
 from pullback.graph.passes.simplify import (
     LARGEST_CONSTANT,
-    PASSES,
     common_subexpressions,
     drop_dead,
     drop_identities,
@@ -143,7 +142,13 @@ def test_every_op_recorded_simplified_and_printed(name):
             arrays = [one._array for one in flat]
             expected = [one._array.array for one in results]
             same_bits(run(graph, arrays), expected)
-            for one in PASSES:
+            for one in (
+                drop_identities,
+                common_subexpressions,
+                fold_constants,
+                drop_identity_elements,
+                drop_dead,
+            ):
                 graph = one(graph)
                 same_bits(run(graph, arrays), expected)
 
@@ -213,7 +218,7 @@ def test_products_with_one_are_left_out(size):
         return pb.negative(pb.broadcast_to(one, x.shape) * x) * one
 
     graph, arrays, results = recorded(function, np.linspace(-1, 1, size, dtype=np.float32))
-    short = drop_dead(drop_identity_elements(fold_constants(graph)))
+    short = drop_dead(drop_identity_elements(fold_constants(graph), any_layout=True))
     assert names(short) == ["negative"]
     same_bits(run(short, arrays), results)
 
@@ -221,7 +226,7 @@ def test_products_with_one_are_left_out(size):
 @pytest.mark.parametrize("reader", [lambda x: pb.sum(x, axis=0), pb.exp])
 def test_products_with_one_stay_where_the_layout_could_be_seen(reader):
     graph, _, _ = recorded(lambda x: reader(x * pb.ones((2, 3), device=x.device)), X)
-    assert names(drop_identity_elements(fold_constants(graph)))[0] == "multiply"
+    assert names(drop_identity_elements(fold_constants(graph), any_layout=True))[0] == "multiply"
 
 
 def test_a_view_of_ones_is_ones():
@@ -231,7 +236,7 @@ def test_a_view_of_ones_is_ones():
         return pb.negative(x * pb.flip(pb.matrix_transpose(ones)))
 
     graph, arrays, results = recorded(function, np.ones((2, LARGEST_CONSTANT), np.float32))
-    short = drop_dead(drop_identity_elements(fold_constants(graph)))
+    short = drop_dead(drop_identity_elements(fold_constants(graph), any_layout=True))
     assert names(short) == ["negative"]
     same_bits(run(short, arrays), results)
 
@@ -273,7 +278,7 @@ def test_complex_products_with_one_stay():
         return z * pb.full((), 1, dtype=z.dtype, device=z.device)
 
     graph, _, _ = recorded(function, X.astype(np.complex64))
-    assert names(drop_identity_elements(fold_constants(graph))) == ["multiply"]
+    assert names(drop_identity_elements(fold_constants(graph), any_layout=True)) == ["multiply"]
 
 
 def test_a_factor_that_is_broadcast_is_not_the_product():
@@ -281,7 +286,7 @@ def test_a_factor_that_is_broadcast_is_not_the_product():
         return x * pb.full((2, 3), 1, dtype=x.dtype, device=x.device)
 
     graph, arrays, results = recorded(function, np.float32(5))
-    short = drop_identity_elements(fold_constants(graph))
+    short = drop_identity_elements(fold_constants(graph), any_layout=True)
     assert names(short) == ["multiply"]
     same_bits(run(short, arrays), results)
 

@@ -672,3 +672,36 @@ def test_a_type_error_inside_is_the_functions_own():
     with pytest.raises(TypeError, match="has no len") as caught:
         pb.while_loop(lambda carry: carry < 3, body, pb.ones(()))
     assert not isinstance(caught.value, pb.errors.PullbackError)
+
+
+@pytest.mark.parametrize("reader", [pb.exp, pb.sum])
+@pytest.mark.parametrize("made", [pb.flip, lambda x: x.T])
+@pytest.mark.parametrize("use", ["cond", "switch", "scan", "while", "result", "assigned"])
+def test_what_a_branch_gives_is_laid_out_as_op_by_op(use, made, reader):
+    x = pb.asarray(np.random.default_rng(0).standard_normal((33, 33)).astype(np.float32))
+    y = made(x)
+    v = pb.Variable(y)
+
+    def f(x, yes):
+        def one(*_):
+            return made(x) * 1.0
+
+        if use == "cond":
+            return reader(pb.cond(yes, lambda: made(x) * 2.0, one))
+        if use == "switch":
+            return reader(pb.switch(yes.astype("int32"), [one, one]))
+        if use == "scan":
+            return reader(pb.scan(lambda carry, _: (one(), carry[0]), y, x[:2])[0])
+        if use == "while":
+            return reader(pb.while_loop(lambda carry: yes | True, one, y, 2))
+        if use == "assigned":
+            v.assign(one())
+        return one()
+
+    captured = pb.function(f)
+    for _ in range(3):
+        found = []
+        for function in (f, captured):
+            result = function(x, pb.asarray(False))
+            found.append([seen.numpy().tobytes() for seen in (result, reader(result), reader(v))])
+        assert found[0] == found[1]

@@ -36,6 +36,8 @@ UNARY = {
     "stop": pb.stop_gradient,
     "sort": lambda x: pb.sort(x, axis=1),
     "ones": lambda x: pb.ones_like(x) * x,
+    "once": lambda x: 1.0 * x,
+    "flipped once": lambda x: pb.flip(x, axis=1) * 1.0,
 }
 BINARY = {
     "add": pb.add,
@@ -288,7 +290,11 @@ def compare(instructions, optimizer, factors):
     eager, captured = make(worlds[0]), pb.function(make(worlds[1]))
     for x, factor in zip(inputs.astype(np.float32), factors, strict=True):
         results = [function(pb.asarray(x), factor) for function in (eager, captured)]
-        found = [[value.numpy() for value in values] for values in results]
+        # Results may be laid out in memory as they like only if nothing computed of them tells.
+        found = [
+            [seen.numpy() for value in values for seen in (value, pb.exp(value), pb.sum(value, 1))]
+            for values in results
+        ]
         assert len(found[0]) == len(found[1])
         for i, (one, other) in enumerate(zip(*found, strict=True)):
             assert (one.shape, one.dtype, i) == (other.shape, other.dtype, i)

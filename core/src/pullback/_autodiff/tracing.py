@@ -132,7 +132,7 @@ class _Comparison:
                 if type(node) is not Output:
                     source.line(f"{name}.saved = None; {name}.parents = ()")
         outputs = [result for result in results if result is not None]
-        graph = fuse(simplify(self._trace.graph(outputs)))
+        graph = fuse(simplify(self._trace.graph(outputs), any_layout=True))
         texts = iter(write_calls(source, graph))
         tensors = []
         for i, result in enumerate(results):

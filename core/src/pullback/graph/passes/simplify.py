@@ -6,22 +6,28 @@ The passes know ops by their definitions, and no op by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pullback._tree import each
 from pullback.dtypes import is_complex
 from pullback.graph.graph import Call, Graph, NotTraceableError, Value, frozen
+from pullback.shapes import broadcast
+from pullback.spec import EXACT
 
 #: The number of elements up to which a value computed from constants becomes a constant.
 LARGEST_CONSTANT = 1 << 14
 
 
-def simplify(graph: Graph) -> Graph:
-    """The graph after all passes, in their order."""
-    for simplification in PASSES:
-        graph = simplification(graph)
-    return graph
+def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
+    """The graph after all passes, in their order.
+
+    Args:
+        graph: the graph.
+        any_layout: whether the memory layout of what it computes may be another one.
+    """
+    graph = fold_constants(common_subexpressions(drop_identities(graph)))
+    return drop_dead(drop_identity_elements(graph, any_layout=any_layout))
 
 
 def common_subexpressions(graph: Graph) -> Graph:
@@ -83,16 +89,17 @@ def drop_identities(graph: Graph) -> Graph:
     return _with_ends(graph._replace(calls=tuple(calls)), same)
 
 
-def drop_identity_elements(graph: Graph) -> Graph:
+def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
     """Calls with the identity element of their op, such as products with 1, are left out.
 
     The gradient of a sum has them: its cotangent is ones, broadcast and multiplied. The result may
     have another memory layout than the other input, and a sum of it would then add in another
-    order. So the call stays where its layout comes to a call whose bits depend on layouts.
+    order. So the call stays where its layout comes to a call whose bits depend on layouts, and
+    where it leaves the graph, unless it may have any layout there.
     """
     same: dict[Value, Value] = {}
     filled = _Filled(graph)
-    by_layout: set[Value] = set()
+    by_layout: set[Value] = set() if any_layout else set(graph.ends)
     for call in reversed(graph.calls):
         # Elementwise kernels hand the layout of their inputs on.
         if not call.ignores_layout or not by_layout.isdisjoint(call.results):
@@ -100,8 +107,8 @@ def drop_identity_elements(graph: Graph) -> Graph:
     calls = []
     for call in graph.calls:
         filled.learn(call)
-        unchanged = None if call.results[0] in by_layout else filled.unchanged_input(call)
-        if unchanged is None:
+        unchanged = filled.unchanged_input(call)
+        if unchanged is None or (call.results[0] in by_layout and not filled.is_alike(call)):
             calls.append(_with_inputs(call, same))
         else:
             same[call.results[0]] = same.get(unchanged, unchanged)
@@ -127,12 +134,16 @@ class _Filled:
         self._constants = graph.constants
         self._sources: dict[str, str] = {}
         self._known: dict[tuple[str, int], bool] = {}
+        #: The results of elementwise calls, which are new arrays and no views.
+        self._computed: set[Value] = set()
 
     def learn(self, call: Call) -> None:
         """Follows a value to the one that its elements are copied from.
 
         That may be a constant where the value itself is too large to be one.
         """
+        if call.op.shape is broadcast and call.op.accuracy is not EXACT:
+            self._computed.update(call.results)
         if call.op.copies_elements:
             value = call.inputs[0]
             assert isinstance(value, Value)
@@ -156,6 +167,14 @@ class _Filled:
                 return unchanged
         return None
 
+    def is_alike(self, call: Call) -> bool:
+        """Returns whether the result has the layout of the other input of an identity element.
+
+        Elementwise kernels lay results out as their inputs are laid out, but for views.
+        """
+        x1, x2 = call.values
+        return (x1 in self._computed and not x2.shape) or (x2 in self._computed and not x1.shape)
+
     def _is_filled(self, value: Value, number: int) -> bool:
         key = self._sources.get(value.name, value.name), number
         known = self._known.get(key)
@@ -177,16 +196,6 @@ def drop_dead(graph: Graph) -> Graph:
     names = {value.name for value in alive}
     constants = {name: array for name, array in graph.constants.items() if name in names}
     return graph._replace(calls=tuple(calls[::-1]), constants=constants)
-
-
-#: The passes in their order.
-PASSES: tuple[Callable[[Graph], Graph], ...] = (
-    drop_identities,
-    common_subexpressions,
-    fold_constants,
-    drop_identity_elements,
-    drop_dead,
-)
 
 
 def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
