@@ -5,7 +5,9 @@ conformance suite, computed in float64 (in extended precision for float64), and 
 the op's class of accuracy says.
 """
 
+import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ DTYPES = ["float32", "float64"] if EXTENDED else ["float32"]
 
 UNARY = [
     *("abs", "negative", "positive", "reciprocal", "sign", "square", "sqrt"),
-    *("exp", "expm1", "log", "log10", "log1p", "log2"),
+    *("exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "cbrt", "frexp"),
     *("sin", "cos", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("ceil", "floor", "trunc", "round", "signbit", "isnan", "isinf", "isfinite"),
@@ -34,8 +36,8 @@ UNARY = [
     *("selu", "sigmoid", "softplus", "log_sigmoid", "softsign"),
 ]
 BINARY = [
-    *("add", "subtract", "multiply", "divide", "remainder", "pow"),
-    *("maximum", "minimum", "hypot", "atan2", "logaddexp", "copysign"),
+    *("add", "subtract", "multiply", "divide", "remainder", "fmod", "pow"),
+    *("maximum", "minimum", "hypot", "atan2", "logaddexp", "logaddexp2", "copysign", "heaviside"),
     *("equal", "less", "less_equal", "greater", "greater_equal", "not_equal"),
     *("absolute_error", "squared_error", "huber_loss", "hinge_loss", "log_cosh_loss"),
 ]
@@ -109,6 +111,37 @@ def test_floor_divide():
     with np.errstate(all="ignore"):
         kept = np.abs(x1 / x2) < 2**20
     check("floor_divide", "float32", x1[kept], x2[kept])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_ldexp(dtype):
+    # Exact, or rounded once: Python's integers say what is right, whatever the exponent.
+    dtype = pb.asarray(0.0, dtype=dtype).numpy().dtype
+    bits = np.random.default_rng(1).integers(0, 2 ** (8 * dtype.itemsize), 4000, dtype=np.uint64)
+    x = bits.astype(f"u{dtype.itemsize}").view(dtype)
+    x = x[np.isfinite(x.astype(np.float64))]
+    far = 2200 if dtype.itemsize == 8 else 320
+    n = np.random.default_rng(2).integers(-far, far, x.size)
+    n[::2] //= 16
+    n[::97] *= 2**40
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.array([scaled(*pair) for pair in zip(x, n.tolist(), strict=True)]).astype(
+            dtype
+        )
+        for ldexp in (pb.ldexp, pb.ldexp.spec.body):
+            found = ldexp(pb.asarray(x), pb.asarray(n)).numpy()
+            np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(x))
+
+
+def scaled(x, n):
+    """x * 2**n in float64, from which the 16 and 32 bits are rounded once."""
+    exact = Fraction(float(x)) * Fraction(2) ** max(-5000, min(n, 5000))
+    try:
+        return math.copysign(float(exact), float(x))
+    except OverflowError:
+        return math.copysign(math.inf, float(x))
 
 
 def test_cross_entropy_of_wide_logits():

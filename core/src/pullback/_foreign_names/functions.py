@@ -165,7 +165,7 @@ _THIRD = {
     "cummin": "write `pb.cumulative_min(x, axis=0)`",
     "logcumsumexp": "write `pb.cumulative_logsumexp(x, axis=0)`",
     "power float_power": "write `pb.pow(x, 2)`, or `x ** 2`",
-    "mod fmod": "write `pb.remainder(x, 3)`, or `x % 3`",
+    "mod": "write `pb.remainder(x, 3)`, or `x % 3`",
     "absolute fabs": "write `pb.abs(x)`",
     "arccos": "write `pb.acos(x)`",
     "arcsin": "write `pb.asin(x)`",

@@ -39,7 +39,6 @@ IN_PLACE = {
 
 #: What to write in place of a function that has no equivalent.
 INSTEAD = {
-    "frexp": "pb.floor(pb.log2(pb.abs(x))) for the exponent",
     "i0": "its series in ops, or a pb.custom_gradient",
     "polydiv": "np.polymul and np.polysub, which are made of ops",
     "spacing": "pb.nextafter(x, pb.inf) - x",

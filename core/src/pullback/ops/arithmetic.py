@@ -30,6 +30,8 @@ __all__ = [
     "clip",
     "divide",
     "floor_divide",
+    "fmod",
+    "heaviside",
     "maximum",
     "minimum",
     "multiply",
@@ -205,6 +207,30 @@ def remainder(x1: Tensor, x2: Tensor, /) -> Tensor:
 remainder.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * floor_divide(x1, x2))
 
 
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def fmod(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The exact x1 - x2 * trunc(x1 / x2): it has the sign of x1, as in C.
+
+    The remainder of an integer divided by 0 is 0.
+
+    >>> pb.fmod([7, -7], 3).tolist()
+    [1, -1]
+    """
+    if is_floating(x1.dtype):
+        return late.copysign(remainder(abs(x1), abs(x2)), x1)
+    rest = remainder(x1, x2)
+    return where((rest != 0) & ((x1 < 0) != (rest < 0)), rest - x2, rest)
+
+
+def _whole_quotient(x1: Tensor, x2: Tensor) -> Tensor:
+    """trunc(x1 / x2)."""
+    size = floor_divide(abs(x1), abs(x2))
+    return where((x1 < 0) == (x2 < 0), size, -size)
+
+
+fmod.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * _whole_quotient(x1, x2))
+
+
 # Powers -------------------------------------------------------------------------------------------
 
 
@@ -324,6 +350,20 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     radius = abs(x)
     around = g - late.real(g * out) * late.conj(out)
     return where(radius == 0, 0, around / where(radius == 0, 1, radius))
+
+
+@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def heaviside(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The step function: 0 where x1 is negative, 1 where it is positive, and x2 where it is 0.
+
+    >>> pb.heaviside([-2.0, 0.0, 3.0], 0.5).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    step = where(x1 == x1, (x1 > 0).astype(x1.dtype), x1)
+    return where(x1 == 0, x2, step)
+
+
+heaviside.vjp(x1=lambda g: zeros(g), x2=lambda g, x1: where(x1 == 0, g, 0))
 
 
 # Maximum and minimum -----------------------------------------------------------------------

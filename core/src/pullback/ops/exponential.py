@@ -5,17 +5,42 @@ from __future__ import annotations
 import math
 
 from pullback._dispatch import op
-from pullback.dtypes import floating, is_complex, real_floating
+from pullback.dtypes import (
+    Operands,
+    Resolution,
+    each,
+    float16,
+    float64,
+    floating,
+    int32,
+    is_complex,
+    real_floating,
+)
 from pullback.ops import late
-from pullback.ops.arithmetic import abs, maximum
+from pullback.ops.arithmetic import abs, clip, maximum, minimum, pow
 from pullback.ops.calculus import over, where
 from pullback.ops.comparison import isfinite
+from pullback.ops.creation import full, full_like
 from pullback.ops.precision import narrowed, widened
-from pullback.shapes import broadcast
-from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
+from pullback.shapes import Shape, broadcast
+from pullback.spec import ACCUMULATED, EXACT, FEW_ULP, ROUNDED
 from pullback.tensor import Tensor
 
-__all__ = ["exp", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "sqrt"]
+__all__ = [
+    "cbrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "frexp",
+    "ldexp",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "sqrt",
+]
 
 
 @op(
@@ -33,6 +58,19 @@ def exp(x: Tensor, /) -> Tensor:
 
 
 exp.vjp(x=lambda g, out: g * out)
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def exp2(x: Tensor, /) -> Tensor:
+    """2 to the power of x.
+
+    >>> pb.exp2([-1.0, 0.0, 3.0]).tolist()
+    [0.5, 1.0, 8.0]
+    """
+    return pow(full((), 2, dtype=x.dtype, device=x.device), x)
+
+
+exp2.vjp(x=lambda g, out: g * (out * math.log(2)))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
@@ -172,6 +210,32 @@ logaddexp.vjp(
 )
 
 
+# ACCUMULATED, as logaddexp.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
+def logaddexp2(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """log2(2**x1 + 2**x2), without overflow.
+
+    >>> pb.logaddexp2(1000.0, 1000.0)
+    Tensor(1001., shape=(), dtype=float32, device=cpu:0)
+    """
+    smaller = log1p(exp2(-abs(_difference(x1, x2))))
+    return maximum(x1, x2) + smaller / math.log(2)
+
+
+def _binary_weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+    """2**x1 / (2**x1 + 2**x2): at most 1, and 0 where both terms are 0."""
+    return where(out == -math.inf, 0, exp2(-late.logaddexp2(0, _difference(x2, x1))))
+
+
+logaddexp2.vjp(
+    x1=lambda g, x1, x2, out: g * _binary_weight(x1, x2, out),
+    x2=lambda g, x1, x2, out: g * _binary_weight(x2, x1, out),
+)
+
+
+# Roots --------------------------------------------------------------------------------------------
+
+
 @op(
     shape=broadcast,
     dtype=floating,
@@ -187,3 +251,110 @@ def sqrt(x: Tensor, /) -> Tensor:
 
 
 sqrt.vjp(x=lambda g, out: over(g * 0.5, out))
+
+
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)
+def cbrt(x: Tensor, /) -> Tensor:
+    """The real cube root, that of negative numbers negative.
+
+    >>> pb.cbrt([8.0, -27.0]).tolist()
+    [2.0, -3.0]
+    """
+    size = abs(widened(x))
+    plain = (size > 0) & (size < math.inf)
+    safe = where(plain, size, 1)
+    # 1/3 is rounded, by which a power of a large or small number is off. Newton's step mends it.
+    root = safe ** (1 / 3)
+    root = root - (root - safe / (root * root)) / 3
+    return narrowed(late.copysign(where(plain, root, size), widened(x)), x)
+
+
+cbrt.vjp(x=lambda g, out: over(g, 3 * out * out))
+
+
+# Powers of two ------------------------------------------------------------------------------------
+
+
+def _scaled(operands: Operands, **_: object) -> Resolution:
+    """A floating x1, integers as the default floating dtype, and an integer x2."""
+    inputs, outputs = real_floating(operands[:1])
+    return Resolution((*inputs, *each("integer")(operands[1:]).inputs), outputs)
+
+
+@op(shape=broadcast, dtype=_scaled, accuracy=ROUNDED)
+def ldexp(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """x1 times 2 to the power of the integer x2, rounded once: the power itself may be infinite.
+
+    >>> pb.ldexp([0.75, -1.0], [2, -1]).tolist()
+    [3.0, -0.5]
+    """
+    # 2 ** -least is the smallest normal number. Three factors reach from any number to any other.
+    least = {float16: 14, float64: 1022}.get(x1.dtype, 126)
+    limit = 3 * least
+    if x2.dtype.itemsize >= 4:
+        x2 = minimum(x2, limit) if x2.dtype.kind == "u" else clip(x2, -limit, limit)
+    rest = clip(x2.astype(int32), -limit, limit)
+    factors = []
+    for _ in range(3):
+        part = clip(rest, -least, least)
+        factors.append(_power_of_two(part, least, x1))
+        rest = rest - part
+    # The last part comes first: a product that loses digits is the last one, or one before a whole
+    # 2 ** -least, which makes 0 of it.
+    return x1 * factors[2] * factors[1] * factors[0]
+
+
+def _power_of_two(exponent: Tensor, least: int, like: Tensor) -> Tensor:
+    """2 ** exponent, exactly, for integers from -least to least, in the dtype of `like`."""
+    size = abs(exponent)
+    power = full((), 1, dtype=like.dtype, device=like.device)
+    for bit in range(least.bit_length()):
+        power = power * where((size & (1 << bit)) != 0, full_like(power, 2.0 ** (1 << bit)), 1)
+    return where(exponent < 0, 1 / power, power)
+
+
+ldexp.vjp(x1=lambda g, x2: ldexp(g, x2), x2=None)
+
+
+def _with_exponent(operands: Operands, **_: object) -> Resolution:
+    """The mantissa in the floating dtype of x, the exponent in int32."""
+    inputs, outputs = real_floating(operands)
+    return Resolution(inputs, (*outputs, int32))
+
+
+def _twice(x: Shape) -> list[Shape]:
+    """Two results of the shape of x."""
+    return [x, x]
+
+
+@op(
+    shape=_twice,
+    dtype=_with_exponent,
+    accuracy=EXACT,
+    outputs=("mantissa", "exponent"),
+)
+def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
+    """The mantissa, of a size in [0.5, 1), and the exponent: x = mantissa * 2**exponent.
+
+    Zeros, infinities and NaN are their own mantissa, with the exponent 0.
+
+    >>> mantissa, exponent = pb.frexp([3.0, -0.25])
+    >>> mantissa.tolist(), exponent.tolist()
+    ([0.75, -0.5], [2, -1])
+    """
+    wide = widened(x)
+    size = abs(wide)
+    plain = (size > 0) & (size < math.inf)
+    size = where(plain, size, 0.5)
+    exponent = full(x.shape, 0, dtype=int32, device=x.device)
+    largest = 9 if wide.dtype.itemsize == 8 else 6
+    # Twice the largest step, then each half of the one before: as far as the smallest numbers.
+    for power in (largest, *range(largest, -1, -1)):
+        step = 2**power
+        large, small = size >= 2.0**step, size < 2.0**-step
+        size = where(large, size * 2.0**-step, where(small, size * 2.0**step, size))
+        exponent = exponent + where(large, step, where(small, -step, 0))
+    large = size >= 1
+    size = where(large, size * 0.5, size)
+    exponent = where(plain, exponent + large.astype(int32), 0)
+    return where(plain, narrowed(late.copysign(size, wide), x), x), exponent

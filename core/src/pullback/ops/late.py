@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pullback.ops.comparison import equal
     from pullback.ops.complex import complex, conj, imag, real
     from pullback.ops.cumulative import cumulative_prod
-    from pullback.ops.exponential import log, logaddexp
+    from pullback.ops.exponential import log, logaddexp, logaddexp2
     from pullback.ops.indexing import take
     from pullback.ops.linalg.decompositions import pinv, svd, svdvals
-    from pullback.ops.rounding import floor, signbit
+    from pullback.ops.rounding import copysign, floor, signbit
     from pullback.ops.searching import argwhere
     from pullback.ops.selection import where
     from pullback.ops.slicing import strided_update
@@ -31,6 +31,7 @@ __all__ = [
     "atan2",
     "complex",
     "conj",
+    "copysign",
     "cos",
     "cosh",
     "cumulative_prod",
@@ -40,6 +41,7 @@ __all__ = [
     "imag",
     "log",
     "logaddexp",
+    "logaddexp2",
     "pinv",
     "real",
     "signbit",

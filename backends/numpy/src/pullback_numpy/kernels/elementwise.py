@@ -103,6 +103,28 @@ def _pow(x1: Array, x2: Array) -> Array:
     return y
 
 
+def _ldexp(x1: Array, x2: Array) -> Array:
+    # NumPy takes exponents of C's int and long, ml_dtypes those of int32. Beyond 5000 nothing is
+    # left of any number, or it is infinite.
+    if x2.dtype != np.int32:
+        if x2.itemsize > 2:
+            x2 = np.minimum(x2, 5000) if x2.dtype.kind == "u" else np.clip(x2, -5000, 5000)
+        x2 = x2.astype(np.int32)
+    return np.asarray(np.ldexp(x1, x2))
+
+
+def _frexp(x: Array) -> tuple[Array, Array]:
+    mantissa, exponent = np.frexp(x)
+    # C leaves the exponent of what is not finite open.
+    return mantissa, np.where(np.isfinite(x), exponent, np.int32(0))
+
+
+def _heaviside(x1: Array, x2: Array) -> Any:
+    if x1.dtype.kind in "iu":
+        return np.where(x1 == 0, x2, (x1 > 0).astype(x1.dtype))
+    return np.heaviside(x1, x2)
+
+
 def _real(x: Array) -> Array:
     return x.real if x.dtype.kind == "c" else x
 
@@ -164,11 +186,18 @@ def _chosen(condition: Array, first: Array, second: Array, out: Array | None = N
 
 
 KERNELS: dict[str, Kernel] = {
+    "cbrt": _split(np.cbrt),
     "complex": _complex,
     "conj": np.conjugate,
+    "exp2": _split(np.exp2),
     "expm1": _expm1,
     "floor_divide": _floor_divide,
+    "fmod": np.fmod,
+    "frexp": _frexp,
+    "heaviside": _heaviside,
     "imag": _imag,
+    "ldexp": _ldexp,
+    "logaddexp2": np.logaddexp2,
     "log1p": _log1p,
     "pow": _pow,
     "real": _real,

@@ -145,6 +145,27 @@ suite(
     errors_=(((normal(3), normal(3)), {}, errors.DTypeError),),
 )
 suite("remainder", np.remainder, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
+suite("fmod", np.fmod, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
+
+
+def _heaviside(x1: Array, x2: Array) -> Array:
+    # NumPy's has floats alone.
+    return np.where(x1 == 0, x2, np.where(np.isnan(x1), x1, (x1 > 0).astype(x1.dtype)))
+
+
+suite(
+    "heaviside",
+    _heaviside,
+    (
+        Sample((away(3, 4), normal(3, 4))),
+        Sample((away(3, 1), normal(4)), note="broadcast"),
+        Sample((away(), normal()), note="0-d"),
+        Sample((normal(0, 3), normal(1, 3)), note="empty"),
+        Sample((integers(-2, 2, 4, 5), integers(1, 9, 5)), note="integers"),
+        _SPECIAL_PAIRS,
+    ),
+    errors_=_WRONG_REAL,
+)
 
 
 def _pow(x1: Array, x2: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from pullback import errors
 from pullback.conformance.sample import (
     Sample,
+    WrongCalls,
     booleans,
     cnormal,
     integers,
@@ -53,7 +54,19 @@ def _log1p(x: Any) -> Any:
     return 0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a)
 
 
+_COMPLEX_IS_WRONG: WrongCalls = (((cnormal(3),), {}, errors.DTypeError),)
+
 suite("exp", np.exp, _both(_ANY_SIGN, _EXPONENTS))
+suite(
+    "exp2",
+    np.exp2,
+    (
+        *_SHAPES,
+        _ANY_SIGN,
+        Sample((np.linspace(-151.0, 130.0, 98),), gradient=False, note="all sizes"),
+    ),
+    errors_=_COMPLEX_IS_WRONG,
+)
 suite("expm1", np.expm1, _both(_SMALL_COMPLEX, _ANY_SIGN, _SMALL, _EXPONENTS))
 suite("log", np.log, _both(_POSITIVE, _NEGATIVE))
 suite("log1p", _log1p, _both(_SMALL_COMPLEX, _SMALL, _POSITIVE))
@@ -62,21 +75,54 @@ suite("log10", np.log10, _both(_POSITIVE, _NEGATIVE))
 suite("sqrt", np.sqrt, _both(_POSITIVE, _NEGATIVE))
 
 _EXTREMES = np.array([0.0, 1e30, -1e30, 700.0, -700.0, np.inf, -np.inf, np.nan])
+_PAIRS = (
+    Sample((normal(3, 4), normal(3, 4, seed=1))),
+    Sample((normal(3, 1), normal(4, seed=1)), note="broadcast"),
+    Sample((normal(), normal(seed=1)), note="0-d"),
+    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
+    Sample((_EXTREMES[:, None], _EXTREMES), gradient=False, note="extremes"),
+    Sample((np.array([0.5, -3.0]), np.array([0.5, -3.0])), note="equal"),
+)
+_WRONG_PAIRS: WrongCalls = (
+    ((normal(2, 3), normal(2)), {}, errors.ShapeError),
+    ((cnormal(3), cnormal(3)), {}, errors.DTypeError),
+    ((booleans(2, 3), booleans(2)), {}, errors.ShapeError),
+)
+suite("logaddexp", np.logaddexp, _PAIRS, errors_=_WRONG_PAIRS)
+suite("logaddexp2", np.logaddexp2, _PAIRS, errors_=_WRONG_PAIRS)
+suite("cbrt", np.cbrt, (*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE), errors_=_COMPLEX_IS_WRONG)
+
+_SCALED = np.array([1.0, -0.75, 3e-39, 1e-45, 1e38, 0.0, -0.0, np.inf, -np.inf, np.nan])
+
+
+def _ldexp(x1: Any, x2: Any) -> Any:
+    # NumPy has no loop for unsigned exponents of 64 bits.
+    return np.ldexp(x1, (np.minimum(x2, 2**62) if x2.dtype == np.uint64 else x2).astype(np.int64))
+
+
 suite(
-    "logaddexp",
-    np.logaddexp,
+    "ldexp",
+    _ldexp,
     (
-        Sample((normal(3, 4), normal(3, 4, seed=1))),
-        Sample((normal(3, 1), normal(4, seed=1)), note="broadcast"),
-        Sample((normal(), normal(seed=1)), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
+        Sample((normal(3, 4), integers(-9, 9, 3, 4))),
+        Sample((normal(3, 1), integers(-9, 9, 4)), note="broadcast"),
+        Sample((normal(), integers(-9, 9)), note="0-d"),
+        Sample((normal(0, 3), integers(1, 3, 1, 3)), note="empty"),
         Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
-        Sample((_EXTREMES[:, None], _EXTREMES), gradient=False, note="extremes"),
-        Sample((np.array([0.5, -3.0]), np.array([0.5, -3.0])), note="equal"),
+        Sample((_SCALED[:, None], integers(-300, 300, 41)), gradient=False, note="all sizes"),
+        Sample(
+            (normal(4), np.array([-(2**31), 2**31 - 1, 0, 1], np.int32)), gradient=False, note="far"
+        ),
+        Sample(
+            (normal(3), np.array([-128, 127, 3], np.int8)), gradient=False, note="small integers"
+        ),
+        Sample((normal(3), np.array([2**63, 2, 3], np.uint64)), gradient=False, note="unsigned"),
     ),
     errors_=(
-        ((normal(2, 3), normal(2)), {}, errors.ShapeError),
-        ((cnormal(3), cnormal(3)), {}, errors.DTypeError),
-        ((booleans(2, 3), booleans(2)), {}, errors.ShapeError),
+        ((normal(2, 3), integers(1, 3, 2)), {}, errors.ShapeError),
+        ((normal(3), normal(3)), {}, errors.DTypeError),
+        ((cnormal(3), integers(1, 3, 3)), {}, errors.DTypeError),
     ),
 )
+suite("frexp", np.frexp, (*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE), errors_=_COMPLEX_IS_WRONG)
