@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pullback.conformance import checks
+from pullback.conformance import checks, gradients
 from pullback.conformance.accuracy import allowed
 from pullback.conformance.case import cases
 from pullback.conformance.compare import ConformanceError
@@ -138,9 +138,9 @@ def test_gradients_in_float32_may_be_off_by_their_condition(kind, right):
     )
     try:
         if right:
-            checks.narrow_gradient(found)
+            gradients.narrow_gradient(found)
         else:
             with pytest.raises(ConformanceError, match="from the one in float64"):
-                checks.narrow_gradient(found)
+                gradients.narrow_gradient(found)
     finally:
         CPU.backend.unregister_kernels("test")

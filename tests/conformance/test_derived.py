@@ -12,6 +12,7 @@ from pullback.cli.failures import distinct
 from pullback.conformance.blame import settled, used
 from pullback.conformance.case import cases, leaves
 from pullback.conformance.derived import derived, elementwise, values
+from pullback.conformance.mode import Mode
 from pullback.conformance.process import ProcessState
 from pullback.conformance.report import Failure
 from pullback.conformance.runner import conform, planned
@@ -67,7 +68,7 @@ def test_large_and_empty_inputs_and_every_axis():
 
 def test_a_quick_run_measures_ops_without_a_kernel_with_fewer_samples():
     def counts(backend, op, *, quick=True):
-        items = planned(OPS[op], as_device(backend), quick=quick)
+        items = planned(op, as_device(backend), mode=Mode(quick=quick))
         return Counter(item.check for item in items)
 
     members = {"name": "bare", "kernels": {k: v for k, v in KERNELS.items() if OPS[k].primitive}}
@@ -80,7 +81,7 @@ def test_a_quick_run_measures_ops_without_a_kernel_with_fewer_samples():
     # Every value is one shape. In the full run nothing is left out, and for primitives nothing.
     assert any(
         item.sample == "every float32"
-        for item in planned(OPS["mish"], as_device("bare"), quick=True)
+        for item in planned("mish", as_device("bare"), mode=Mode(quick=True))
     )
     full = counts("bare", "logsumexp", quick=False)
     assert full["value"] == counts("cpu", "logsumexp", quick=False)["value"]

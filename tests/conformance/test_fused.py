@@ -9,10 +9,10 @@ import pullback as pb
 from pullback.conformance import regions
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.derived.programs import partners, programs
+from pullback.conformance.mode import Mode
 from pullback.conformance.runner import planned
 from pullback.devices import as_device
 from pullback.plugins.public import registry
-from pullback.spec import OPS
 from pullback_numpy import NumPyBackend
 
 FUSED = frozenset({
@@ -43,7 +43,7 @@ class Refusing(Lathe):
 
 
 def fused_items(device, op):
-    return [i for i in planned(OPS[op], device, quick=True) if i.check == "fused"]
+    return [i for i in planned(op, device, mode=Mode(quick=True)) if i.check == "fused"]
 
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # as in a run of the kit

@@ -25,7 +25,10 @@ def interrupt(x):
 
 
 def test_a_line_for_each_op_with_its_time(capsys):
-    assert cli.main(["conform", "numpy", "--quick", "--ops", "positive,logical_not"]) == 0
+    assert (
+        cli.main(["conform", "numpy", "--timeout", "0", "--quick", "--ops", "positive,logical_not"])
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "numpy on cpu:0: quick conformance"
     assert [line.partition(":")[0] for line in lines[1:3]] == [
@@ -161,13 +164,16 @@ def test_wrong_files(text, arguments, words, tmp_path, capsys):
     if text is not None:
         path.write_text(text)
         arguments = [*arguments, str(path)]
-    assert cli.main(["conform", "numpy", "--quick", "--ops", "positive", *arguments]) == 1
+    assert (
+        cli.main(["conform", "numpy", "--timeout", "0", "--quick", "--ops", "positive", *arguments])
+        == 1
+    )
     assert words in capsys.readouterr().err
 
 
 def test_a_report_of_another_pace_is_not_mixed_in(tmp_path, capsys):
     path = tmp_path / "report.json"
-    arguments = ["conform", "numpy", "--ops", "positive", "--json", str(path)]
+    arguments = ["conform", "numpy", "--timeout", "0", "--ops", "positive", "--json", str(path)]
     assert cli.main([*arguments, "--quick"]) == 0
     assert cli.main([*arguments, "--resume"]) == 1
     assert "quick=True" in capsys.readouterr().err
@@ -188,7 +194,16 @@ def test_the_command_to_run_again_has_the_options_of_the_run(capsys, monkeypatch
 
 def test_a_report_with_other_packs_is_not_gone_on_with(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "choose_packs", lambda names: None)
-    call = ["conform", "numpy", "--quick", "--ops", "positive", f"--json={tmp_path / 'x.json'}"]
+    call = [
+        "conform",
+        "numpy",
+        "--timeout",
+        "0",
+        "--quick",
+        "--ops",
+        "positive",
+        f"--json={tmp_path / 'x.json'}",
+    ]
     assert cli.main(call) == 0
     assert cli.main([*call, "--resume", "--packs", ""]) == 1
     assert "the report to go on with has packs=None, this run ''" in capsys.readouterr().err

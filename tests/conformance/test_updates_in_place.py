@@ -8,7 +8,7 @@ import pytest
 from pullback.conformance import checks
 from pullback.conformance.case import cases
 from pullback.conformance.compare import ConformanceError
-from pullback.conformance.plan import _CHECKS
+from pullback.conformance.registry import CHECKS
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
@@ -66,4 +66,4 @@ def test_a_fault_is_found(sgd, update, message):
 
 def test_the_check_is_for_kernels_with_an_update(sgd):
     (case, *_) = sgd(right)
-    assert _CHECKS["in_place"][1](case)
+    assert CHECKS["in_place"].applies(case)

@@ -1,13 +1,17 @@
 """`pullback conform` in processes, in random samples, and with random calls."""
 
+import contextlib
 import itertools
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,22 +27,64 @@ from pullback.conformance.workers import Workers
 from pullback_numpy import NumPyBackend
 from pullback_numpy.kernels import KERNELS
 
-#: An installed backend that prints: one kernel kills its process, one takes for ever, one is wrong.
+#: An installed backend that prints. Kernels kill their process, at one call or at all, or take for
+#: ever: asleep, in a call that holds Python's lock, in threads of their own. One is wrong.
 PLUGIN = """
-import os, signal, sys, time
+import os, re, signal, sys, threading, time
 import numpy as np
 import pullback as pb
 from pullback_numpy import NumPyBackend
 
-def die(x):
+def die():
     os.kill(os.getpid(), signal.SIGSEGV)
 
-def stuck(x):
-    time.sleep(600)
+def spin():
+    while True:
+        pass
+
+def threads():
+    every = [threading.Thread(target=spin) for _ in range(2)]
+    [thread.start() for thread in every]
+    [thread.join() for thread in every]
+
+STUCK = {
+    "asleep": lambda: time.sleep(600),
+    "locked": lambda: re.match("(a+)+$", 60 * "a" + "b"),
+    "threads": threads,
+}
+
+def stuck(how):
+    if "MILL_PIDS" in os.environ:
+        with open(os.environ["MILL_PIDS"], "a") as file:
+            file.write(f"{os.getpid()}\\n")
+    STUCK[how]()
+
+def once(event, right):
+    def kernel(x):
+        if x.shape == (0, 2):
+            event()
+        return right(x)
+    return kernel
+
+def always(event):
+    return lambda x: event()
 
 class MillBackend(NumPyBackend):
     name = "mill"
-    kernels = {**NumPyBackend.kernels, "sign": die, "square": stuck, "floor": np.ceil}
+    kernels = {
+        **NumPyBackend.kernels,
+        "floor": np.ceil,
+        "sign": once(die, np.sign),
+        "trunc": always(die),
+        "square": always(lambda: stuck(os.environ.get("MILL_STUCK", "asleep"))),
+        "ceil": once(lambda: stuck("asleep"), np.ceil),
+        "negative": once(lambda: stuck("locked"), np.negative),
+    }
+
+    def from_host(self, array, device, *, copy):
+        if os.environ.get("MILL_STUCK") == "basics":
+            time.sleep(600)
+        return super().from_host(array, device, copy=copy)
 
 @pb.hookimpl
 def pullback_register_backend(register):
@@ -75,26 +121,126 @@ def test_processes_find_what_one_process_finds():
     assert not apart.incomplete
 
 
-def test_a_process_that_dies_is_the_failure_of_its_op(installed, tmp_path):
+def test_a_check_that_dies_or_hangs_is_a_failure_with_its_name(installed, tmp_path):
     path = tmp_path / "report.json"
-    arguments = ["mill", "--quick", "--ops", "positive,sign,floor", "--jobs", "2", "--json", path]
+    ops = "positive,sign,trunc,floor,ceil,negative"
+    arguments = ["mill", "--ops", ops, "--only", "value,rules", "--quick", "--jobs", "2"]
     done = subprocess.run(
-        command(*map(str, arguments)), env=installed, capture_output=True, text=True
-    )
+        command(*arguments, "--timeout", "2", "--json", str(path)),
+        env=installed, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 1, done.stderr
-    assert re.search(r"^\[\d/3\] positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE), (
-        done.stdout
-    )
-    assert re.search(r"process: the process ended by SIGSEGV in value \[", done.stdout)
+    assert re.search(r"^\[\d/6\] positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE)
     report = json.loads(path.read_text())
     assert report["complete"]
-    assert list(report["ops"]) == ["positive", "sign", "floor"]
-    assert {one["op"] for one in report["failures"]} == {"floor", "sign"}
+    assert set(report["ops"]) == set(ops.split(","))
+    by_op = {}
+    for one in report["failures"]:
+        by_op.setdefault(one["op"], []).append((one["sample"], one["check"], one["message"]))
+    late = "took longer than 2 s; --timeout SECONDS gives it more"
+    died = "the process ended by SIGSEGV"
+    for op, how in (("sign", died), ("ceil", late), ("negative", late)):
+        assert by_op.pop(op) == [("empty", check, how) for check in ("value",)], op
+        # The checks before and after it are made.
+        counts = report["ops"][op]["counts"]
+        planned = report["ops"][op]["planned"]
+        assert sum(total for _, total, _ in counts.values()) == planned
+        assert sum(passed for passed, _, _ in counts.values()) == planned - 1
+    assert [message for _, _, message in by_op.pop("trunc")] == [
+        died, died, f"{died}; the checks of trunc after it are not made",
+    ]  # fmt: skip
+    assert set(by_op) == {"floor"}
+    assert "the process ended by SIGSEGV" in done.stdout
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, within two seconds."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+
+
+@ON_LINUX
+@pytest.mark.parametrize("how", ["asleep", "locked", "threads"])
+def test_a_process_that_hangs_ends_with_its_parent(how, installed, tmp_path):
+    pids = tmp_path / "pids"
+    environment = {**installed, "MILL_STUCK": how, "MILL_PIDS": str(pids)}
+    with subprocess.Popen(
+        command("mill", "--quick", "--ops", "square", "--timeout", "600"),
+        env=environment, stdout=subprocess.DEVNULL,
+    ) as parent:  # fmt: skip
+        try:
+            until = time.monotonic() + 100
+            while not pids.exists() or not pids.read_text().endswith("\n"):
+                assert time.monotonic() < until
+                assert parent.poll() is None
+                time.sleep(0.01)
+        finally:
+            parent.kill()
+    assert gone(int(pids.read_text()))
+
+
+def test_basics_that_hang_stop_the_run(installed):
+    done = subprocess.run(
+        command("mill", "--quick", "--ops", "positive", "--timeout", "1"),
+        env={**installed, "MILL_STUCK": "basics"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "MillBackend, in a transfer or in add: took longer than 1 s" in done.stdout
+
+
+def alive_with(token: str) -> list[int]:
+    """The processes whose environment has a token."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if token in path.read_bytes().decode(errors="replace"):
+                found.append(int(path.parent.name))
+    return found
+
+
+@ON_LINUX
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["asleep", "locked", "threads", "basics"])
+def test_no_process_outlives_a_parent_that_is_killed_at_any_time(how, installed):
+    rng = random.Random(how)
+    for turn in range(8):
+        token = f"mill-{how}-{turn}-{os.getpid()}"
+        environment = {**installed, "MILL_STUCK": how, "MILL_TOKEN": token}
+        with subprocess.Popen(
+            command("mill", "--quick", "--ops", "positive,square,abs", "--jobs", "2"),
+            env=environment, stdout=subprocess.DEVNULL,
+        ) as parent:  # fmt: skip
+            time.sleep(rng.uniform(0.05, 3.0))
+            parent.kill()
+        until = time.monotonic() + 2
+        while (left := alive_with(token)) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not left
 
 
 def test_processes_replace_what_an_earlier_run_found(tmp_path):
     path = tmp_path / "report.json"
-    arguments = ["conform", "numpy", "--quick", "--ops", "positive,negative", "--json", str(path)]
+    arguments = [
+        "conform",
+        "numpy",
+        "--timeout",
+        "0",
+        "--quick",
+        "--ops",
+        "positive,negative",
+        "--json",
+        str(path),
+    ]
     assert cli.main(arguments) == 0
     first = json.loads(path.read_text())
     failure = {**dict.fromkeys(Failure.__slots__, ""), "op": "positive", "check": "value"}
@@ -140,7 +286,7 @@ def test_a_budget_takes_a_sample_of_every_op_and_says_so(capsys, monkeypatch):
     clock = SimpleNamespace(perf_counter=lambda: 0.05 * next(ticks))
     for module in (mode, runner):
         monkeypatch.setattr(module, "time", clock)
-    arguments = ["conform", "numpy", "--quick", "--budget", "3s", "--seed", "5"]
+    arguments = ["conform", "numpy", "--timeout", "0", "--quick", "--budget", "3s", "--seed", "5"]
     assert cli.main([*arguments, "--ops", "negative,abs,square,positive"]) == 0
     out = capsys.readouterr().out
     assert "numpy on cpu:0: 3 s of a random sample (--seed 5) of quick conformance" in out
@@ -190,6 +336,9 @@ def test_random_calls_of_a_right_backend_pass(op):
     ("arguments", "words"),
     [
         (["--jobs", "0"], "--jobs must be at least 1"),
+        (["--timeout", "-1"], "--timeout must be a number of seconds"),
+        (["--only", "valu"], "--only: unknown check 'valu'; did you mean 'value'?"),
+        (["--without", "x"], "--without: unknown check 'x'; use one of value, "),
         (["--random", "0"], "--random must be at least 1"),
         (["--seed", "3"], "--seed is for --random and --budget"),
         (["--budget", "soon"], "write 60s or 2m"),
@@ -197,5 +346,5 @@ def test_random_calls_of_a_right_backend_pass(op):
     ],
 )
 def test_wrong_options(arguments, words, capsys):
-    assert cli.main(["conform", "numpy", "--ops", "positive", *arguments]) == 1
+    assert cli.main(["conform", "numpy", "--ops", "positive", "--timeout", "0", *arguments]) == 1
     assert words in capsys.readouterr().err

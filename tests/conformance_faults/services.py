@@ -22,7 +22,7 @@ from pullback_numpy import NumPyBackend
 
 
 def service(says, **members):
-    return Fault("to_device", None, says, members)
+    return Fault("backend", None, says, members)
 
 
 def sharing(where):
@@ -146,7 +146,7 @@ READY = {
 def compiled(make):
     """Graphs are make(graph, right function)."""
     members = {"compile": lambda self, graph: make(graph, as_function(graph))}
-    return Fault("to_device", None, "a graph|an input|programs|earlier", members)
+    return Fault("backend", None, "a graph|an input|programs|earlier", members)
 
 
 def wrong_where(condition):
@@ -185,7 +185,7 @@ PROGRAMS = {
     "results share memory": compiled(sharing_results),
     "the input of another thread": compiled(lambda graph, right: last_input(right)),
     "loops": Fault(
-        "to_device",
+        "backend",
         None,
         "programs|a graph",
         {

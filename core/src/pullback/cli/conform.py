@@ -15,11 +15,13 @@ from pullback.cli import deviations, failures, table
 from pullback.cli.backends import add_packs, choose_packs
 from pullback.conformance import saved
 from pullback.conformance.mode import Mode, seconds
-from pullback.conformance.plan import Area
+from pullback.conformance.registry import BACKEND, Area
 from pullback.conformance.report import Count, Report, Row, percent, total
-from pullback.conformance.runner import conform, in_turn
-from pullback.conformance.workers import Workers
-from pullback.spec import OPS, SPEC_VERSION, Op, Tier
+from pullback.conformance.runner import InTurn, Measure, conform
+from pullback.conformance.workers import TIMEOUT, Workers
+from pullback.devices import as_device
+from pullback.plugins.public import registry
+from pullback.spec import SPEC_VERSION, Tier
 
 if TYPE_CHECKING:
     from pullback.cli.table import Subcommands
@@ -41,7 +43,10 @@ def add(subcommands: Subcommands) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="a backend, or one of its devices")
     parser.add_argument(
-        "--ops", metavar="GLOB,...", default="", help="only these ops, such as softmax or 'conv*'"
+        "--ops",
+        metavar="GLOB,...",
+        default="",
+        help="only these ops, such as softmax or 'conv*'; backend for what is no kernel",
     )
     parser.add_argument(
         "--quick", action="store_true", help="each sample in one dtype, and few gradients"
@@ -64,7 +69,20 @@ def add(subcommands: Subcommands) -> None:
         "--jobs",
         metavar="N",
         type=int,
-        help="measure in N processes of their own, so that a crash is the failure of one op",
+        help="measure in N processes of their own; 1 by default for an installed backend",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help=f"the time that one check may take, {TIMEOUT:.0f} by default; 0 for any time, and "
+        f"without --jobs in this process, for a debugger",
+    )
+    parser.add_argument(
+        "--only", metavar="CHECK,...", default="", help="only these checks, such as value"
+    )
+    parser.add_argument(
+        "--without", metavar="CHECK,...", default="", help="without these, such as compiled"
     )
     parser.add_argument(
         "--budget", metavar="TIME", help="a random sample of the checks, for 60s or 5m"
@@ -101,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     def start(report: Report) -> None:
         saved.restore(report, before, before.get("ops", ()))
-        again = (name for name in (*failed, *left) if OPS[name].tier in report.tiers)
+        again = (name for name in (*failed, *left) if report.claims(name))
         report.left.update(again)
         if not silent:
             known = len(report.rows.keys() - report.left)
@@ -115,13 +133,13 @@ def run(arguments: argparse.Namespace) -> int:
         if not silent and not sys.stderr.isatty():
             ops = len(report.rows.keys() | report.left)
             score = f"{row.count} checks, {percent(row.count)}, {row.seconds:.1f} s"
-            print(f"[{ops - len(report.left)}/{ops}] {row.op.name}: {score}", flush=True)
+            print(f"[{ops - len(report.left)}/{ops}] {row.name}: {score}", flush=True)
 
     report = conform(
         arguments.name,
         ops=failed or arguments.ops.split(","),
         mode=mode,
-        by=in_turn if arguments.jobs is None else Workers(arguments.jobs),
+        by=_measure(arguments),
         progress=_progress,
         done=done,
         start=start,
@@ -134,6 +152,16 @@ def run(arguments: argparse.Namespace) -> int:
         print()
         show(report)
     return 0 if report.passed else 1
+
+
+def _measure(arguments: argparse.Namespace) -> Measure:
+    """Workers, which alone can end a check; this process for a backend that is not installed."""
+    jobs, timeout = arguments.jobs, arguments.timeout
+    if jobs is None and not timeout:
+        name = as_device(arguments.name).backend.name
+        if timeout is not None or name in registry.names(manual=True):
+            return InTurn()
+    return Workers(1 if jobs is None else jobs, TIMEOUT if timeout is None else timeout)
 
 
 def _mode(arguments: argparse.Namespace, before: dict[str, Any]) -> Mode:
@@ -156,7 +184,10 @@ def _mode(arguments: argparse.Namespace, before: dict[str, Any]) -> Mode:
         seed = seed if arguments.seed is None else arguments.seed
     elif arguments.seed is not None:
         raise errors.InputValueError("--seed is for --random and --budget: add one of them")
-    return Mode(arguments.quick, arguments.random or 0, budget, seed, arguments.packs)
+    return Mode(
+        *(arguments.quick, arguments.random or 0, budget, seed, arguments.packs),
+        *(arguments.only, arguments.without),
+    )
 
 
 def show(report: Report) -> None:
@@ -185,7 +216,7 @@ def show(report: Report) -> None:
         print(line)
     _show_notes(report)
     slow = sorted(report.rows.values(), key=lambda row: -row.seconds)[:SLOWEST]
-    times = ", ".join(f"{row.op.name} {row.seconds:.1f} s" for row in slow)
+    times = ", ".join(f"{row.name} {row.seconds:.1f} s" for row in slow)
     print(f"\nslowest: {times}")
     if report.incomplete:
         print("\nStopped before the last op; --resume with --json FILE goes on from there.")
@@ -221,10 +252,13 @@ def _show_tiers(report: Report) -> None:
         if tier not in report.tiers:
             rows.append([tier, "-", "-", "not claimed"])
             continue
-        primitives = [row for row in ops if row.op.primitive]
+        primitives = [row for row in ops if row.primitive]
         served = sum(row.kernel for row in primitives)
         count = total(row.count for row in ops)
         rows.append([tier, f"{served}/{len(primitives)}", str(count), percent(count)])
+    if services := report.of(None):
+        count = total(row.count for row in services)
+        rows.append([BACKEND, "-", str(count), percent(count)])
     rows.append(["total", "", str(report.count), percent(report.count)])
     table.show(["tier", "primitives", "checks", "score"], rows)
 
@@ -247,11 +281,11 @@ def _show_notes(report: Report) -> None:
             print(f"  {line}")
 
 
-def _progress(ops: Iterator[Op], count: int) -> Iterable[Op]:
+def _progress(rows: Iterator[str], count: int) -> Iterable[str]:
     """Shows the progress of the run, on a terminal."""
     from tqdm import tqdm
 
-    bar = tqdm(ops, total=count, unit="op", disable=not sys.stderr.isatty(), leave=False)
-    for op in bar:
-        bar.set_postfix_str(op.name)
-        yield op
+    bar = tqdm(rows, total=count, unit="op", disable=not sys.stderr.isatty(), leave=False)
+    for row in bar:
+        bar.set_postfix_str(row)
+        yield row

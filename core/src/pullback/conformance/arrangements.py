@@ -11,6 +11,7 @@ import numpy as np
 from pullback.conformance.case import Case, leaves, to_tensor
 from pullback.conformance.checks import value_of
 from pullback.conformance.layouts import LAYOUTS, REPEATED
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
 from pullback.spec import Op
 
@@ -34,6 +35,7 @@ def has_alike(case: Case) -> bool:
     return "shared" not in case.suite.without and any(True for _ in _pairs(case))
 
 
+@check(Area.EDGES, per="kind", applies=has_alike)
 def shared(case: Case) -> None:
     """Checks the result where one tensor is two of the inputs, as in x - x.
 
@@ -57,6 +59,7 @@ def shared(case: Case) -> None:
         value_of(alike, alike.call(inputs), f"the result for one tensor as {names}")
 
 
+@check(Area.EDGES, per="kind", applies=has_several)
 def alone_laid_out(case: Case) -> None:
     """Checks the result where one input has another memory layout than the others.
 

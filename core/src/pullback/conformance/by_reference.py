@@ -14,7 +14,14 @@ from pullback.conformance.accuracy import eps
 from pullback.conformance.case import Case, as_tuple, results, widen
 from pullback.conformance.compare import require
 from pullback.conformance.differences import Differentiation, differences, inner
-from pullback.conformance.gradients import FIRST_ELEMENTS, NARROW_EPS, settle
+from pullback.conformance.gradients import (
+    FIRST_ELEMENTS,
+    NARROW_EPS,
+    has_wide,
+    is_narrow,
+    settle,
+)
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
 
 #: The step of mixed second differences in float64.
@@ -57,7 +64,12 @@ class ReferenceLoss:
         return inner(wide, [expected[i] for i in self.floating])
 
 
-def first_order(case: Case) -> None:
+def _is_alone(case: Case) -> bool:
+    return is_narrow(case) and not has_wide(case)
+
+
+@check(Area.GRADIENTS, per="dtype", applies=_is_alone)
+def reference_gradient(case: Case) -> None:
     """Checks that the gradient has the dtype of its input and agrees with differences.
 
     Raises:
@@ -84,7 +96,12 @@ def first_order(case: Case) -> None:
     )
 
 
-def second_order(case: Case) -> None:
+@check(
+    Area.SECOND,
+    per="dtype",
+    applies=lambda case: case.dtype == dtypes.float32 and _is_alone(case),
+)
+def reference_second_gradient(case: Case) -> None:
     """Checks that the gradient of <gradient, v> along u is the mixed second difference.
 
     Raises:

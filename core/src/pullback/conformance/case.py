@@ -6,7 +6,7 @@ NumPy is the reference on the host. The backend under test is reached through th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -25,7 +25,8 @@ from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType, Resolution
-from pullback.spec import OPS, Op
+from pullback.plugins.records import Kernel, RegisteredKernel
+from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 
 #: The types that references are computed in.
@@ -93,6 +94,11 @@ class Case:
         """Resolves a call of these inputs by the op's rules."""
         with self._active_device():
             return resolve(self.op, inputs, self.sample.attributes)
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """The kernel that the call runs; None where core's body runs."""
+        return self.resolved(self.tensors()).plan.kernel
 
     def _active_device(self) -> AbstractContextManager[object]:
         """Activates the device for ops with a device attribute.
@@ -218,27 +224,40 @@ def resolve(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> Resolved:
     Raises:
         PullbackError: as the op would.
     """
-    bound = bind(op, inputs, attributes)
-    bound.apply_defaults()
-    values = tuple(bound.arguments[parameter.name] for parameter in op.inputs)
+    values, named = split(op, inputs, attributes)
     flat, device = align_inputs(op, values)
     aligned = unflatten(flat, sequence_lengths(op, values))
-    named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
     plan = plan_of(op, aligned, named, device)
     shapes = plan.shapes(shapes_of(aligned))
     return Resolved(aligned, plan, shapes, plan.dtypes(operands(values)))
 
 
-def bind(op: Op, inputs: list[Any], attributes: dict[str, Any]) -> inspect.BoundArguments:
-    """Binds the arguments of `op`, with attributes by name even if they are positional-only."""
-    signature, named = _signatures(op)
-    return inspect.BoundArguments(signature, named.bind(*inputs, **attributes).arguments)
+def bind(op: Op, inputs: Sequence[Any], attributes: dict[str, Any]) -> inspect.BoundArguments:
+    """Binds the arguments of `op`, with attributes by name even if they are positional-only.
+
+    Defaults are applied.
+    """
+    signature, order = _binding(op, len(inputs), tuple(attributes))
+    given = (*inputs, *attributes.values())
+    values = {
+        name: given[place] if isinstance(place, int) else place.default for name, place in order
+    }
+    return inspect.BoundArguments(signature, values)
+
+
+def split(
+    op: Op, inputs: Sequence[Any], attributes: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The values of all inputs of `op` and of all its attributes in a call, defaults included."""
+    bound = bind(op, inputs, attributes).arguments
+    named = {attribute.name: bound[attribute.name] for attribute in op.attributes}
+    return tuple(bound[parameter.name] for parameter in op.inputs), named
 
 
 def takes_no_attributes(op: Op) -> bool:
     """Returns whether an op can be called with its inputs alone."""
     try:
-        bind(op, [None] * len(op.inputs), {})
+        _binding(op, len(op.inputs), ())
     except TypeError:
         return False
     return True
@@ -256,8 +275,14 @@ def arguments(
 
 
 @cache
-def _signatures(op: Op) -> tuple[inspect.Signature, inspect.Signature]:
-    """An op's signature, and the same with names for positional-only parameters."""
+def _binding(
+    op: Op, count: int, names: tuple[str, ...]
+) -> tuple[inspect.Signature, list[tuple[str, int | inspect.Parameter]]]:
+    """An op's signature, and for each parameter its place in a call, or itself for its default.
+
+    Raises:
+        TypeError: if the op cannot be called so.
+    """
     signature = inspect.signature(op.function)
     by_name = [
         parameter.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -265,7 +290,11 @@ def _signatures(op: Op) -> tuple[inspect.Signature, inspect.Signature]:
         else parameter
         for parameter in signature.parameters.values()
     ]
-    return signature, signature.replace(parameters=by_name)
+    named = dict(zip(names, range(count, count + len(names)), strict=True))
+    places = signature.replace(parameters=by_name).bind(*range(count), **named).arguments
+    return signature, [
+        (name, places.get(name, parameter)) for name, parameter in signature.parameters.items()
+    ]
 
 
 def operands(values: tuple[object, ...]) -> tuple[DType | type | None, ...]:
@@ -338,21 +367,23 @@ def resolution(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> R
     Raises:
         PullbackError: as the rule does.
     """
-    bound = bind(op, list(inputs), attributes)
-    bound.apply_defaults()
-    named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
+    values, named = split(op, inputs, attributes)
     for attribute in op.attributes:
         if attribute.form == "DTypeLike" and named[attribute.name] is not None:
             named[attribute.name] = dtypes.as_dtype(named[attribute.name])
     if not op.inputs:
         named = canonicalize(op, [], named)
-    values = tuple(bound.arguments[parameter.name] for parameter in op.inputs)
     return op.dtype(operands(values), **named)
 
 
-def find(name: str, suites: dict[str, Suite]) -> tuple[Op, Suite]:
-    """Returns the op `name` and its suite."""
-    return OPS[name], suites[name]
+def kernels_of(case: Case) -> Sequence[RegisteredKernel]:
+    """The kernels that the backend has for the op of a case."""
+    return case.device.backend.kernels_for(case.op.name)
+
+
+def runs_body(op: Op, device: Device) -> bool:
+    """Returns whether the op runs core's body: it is a composite without a kernel."""
+    return not op.primitive and not device.backend.kernels_for(op.name)
 
 
 def label(sample: Sample) -> str:

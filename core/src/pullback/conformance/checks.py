@@ -1,12 +1,13 @@
 """The checks of an op on a device: one function for each property, each for one case.
 
 A check takes a `Case` and raises a `ConformanceError` that names the case, the index and the two
-values. `CHECKS` holds all checks by name.
+values. It is in the table of `registry` by its decorator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,25 +17,27 @@ from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.plan import Plan, arrays_of
 from pullback._tree import each
-from pullback.conformance import gradients
 from pullback.conformance.accuracy import EXTENDED, allowed, eps
 from pullback.conformance.case import (
     Case,
     arguments,
     as_tuple,
     holds,
+    kernels_of,
     leaves,
     results,
+    runs_body,
     to_tensor,
     widen,
 )
 from pullback.conformance.compare import identical, near, require
 from pullback.conformance.layouts import LAYOUTS, REPEATED
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array, Suite
 from pullback.devices import Device
 from pullback.dtypes import DType
+from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
-from pullback.plugins.records import Kernel
 from pullback.spec import Accuracy, Op
 from pullback.tensor import Tensor
 
@@ -48,9 +51,39 @@ LONG_SUM = 256
 #: product of matrices, may have either.
 SIGNED = (Accuracy.EXACT, Accuracy.ROUNDED, Accuracy.FEW_ULP)
 
-Check = Callable[[Case], None]
+
+def is_edge(case: Case) -> bool:
+    """Returns whether all inputs are scalars, or one is empty."""
+    arrays = leaves(case.inputs)
+    return all(leaf.ndim == 0 for leaf in arrays) or any(leaf.size == 0 for leaf in arrays)
 
 
+def takes_arrays(case: Case) -> bool:
+    """Returns whether an input is an array."""
+    return bool(leaves(case.inputs))
+
+
+def has_layouts(case: Case) -> bool:
+    """Returns whether an input is an array with axes."""
+    return any(leaf.ndim for leaf in leaves(case.inputs))
+
+
+def _has_both(case: Case) -> bool:
+    return not case.op.primitive and bool(kernels_of(case))
+
+
+def _mixes(case: Case) -> bool:
+    alone = [x for x in case.inputs if not isinstance(x, (list, tuple))]
+    return sum(leaf.dtype in dtypes.REAL_FLOATING for leaf in leaves(alone)) > 1
+
+
+def is_prepared(case: Case) -> bool:
+    """True if the backend may make kernels ready: it has the hook, or the kernel does."""
+    own = type(case.device.backend).prepare is not Backend.prepare
+    return own or any(hasattr(entry.kernel, "prepare") for entry in kernels_of(case))
+
+
+@check(lambda case: Area.EDGES if is_edge(case) else Area.VALUES, by_value=True)
 def value(case: Case) -> None:
     """Checks that the result is within the op's accuracy of the float64 reference."""
     value_of(case, case.call(), "the result")
@@ -62,9 +95,10 @@ def value_of(case: Case, outputs: Any, quantity: str) -> None:
     for name, output, dtype in zip(case.op.outputs, as_tuple(outputs), expected, strict=False):
         found = output.dtype
         require(found == dtype, case, f"{quantity}: {name} is {found}, the rule says {dtype}")
-    _measure(case, outputs, quantity, through_body=_kernel(case) is None)
+    _measure(case, outputs, quantity, through_body=case.kernel is None)
 
 
+@check(Area.DTYPES)
 def rules(case: Case) -> None:
     """Checks that shape and dtype are those of the op's rules, and the result is on the device."""
     inputs = case.tensors()
@@ -85,6 +119,7 @@ def rules(case: Case) -> None:
         require(output.device is case.device, case, f"{name} is on {output.device}")
 
 
+@check(Area.EDGES, applies=takes_arrays, spared=runs_body, by_value=True)
 def unchanged(case: Case) -> None:
     """Checks that a call does not change its inputs, recorded and differentiated or not.
 
@@ -117,6 +152,7 @@ def _same(case: Case, inputs: Sequence[Tensor], before: Sequence[Array]) -> None
         identical(case, tensor.numpy(), copy, f"written into by the call: input {i} after the call")
 
 
+@check(Area.EDGES, spared=runs_body, by_value=True)
 def deterministic(case: Case) -> None:
     """Checks that two calls have the same bits."""
     once, again = results(case.call()), results(case.call())
@@ -124,9 +160,12 @@ def deterministic(case: Case) -> None:
         identical(case, second, first, "the second call")
 
 
+# The body is compared with the reference, as on every backend, unless a gradient rule takes
+# residuals of either the body or the kernel.
+@check(Area.VALUES, applies=_has_both, spared=lambda op, device: not op.residuals)
 def body(case: Case) -> None:
     """Checks that a composite's body and kernel agree, residuals included."""
-    if case.op.primitive or _kernel(case) is None:
+    if case.kernel is None:
         return
     op, call = case.op, case.resolved(case.tensors())
     by_body = run_body(op, call.inputs, call.attributes)
@@ -150,6 +189,7 @@ def kinds_of(operands: Sequence[Any]) -> list[Any]:
     return [each(lambda x: Kind(tuple(x.shape), x.dtype), operand) for operand in operands]
 
 
+@check(Area.VALUES, applies=is_prepared)
 def prepared(case: Case) -> None:
     """Checks that a kernel that is made ready for the shapes gives the bits of the kernel."""
     resolved = case.resolved(case.tensors())
@@ -175,6 +215,10 @@ class _Owner:
         self._array = array
 
 
+@check(
+    Area.VALUES,
+    applies=lambda case: any(entry.in_place is not None for entry in kernels_of(case)),
+)
 def in_place(case: Case) -> None:
     """Checks that an update of variables gives the bits of the kernel, and spares held arrays."""
     resolved = case.resolved(case.tensors())
@@ -198,6 +242,7 @@ def in_place(case: Case) -> None:
             identical(case, backend.to_host(kept), host[held], "what somebody else has")
 
 
+@check(Area.VALUES, applies=lambda case: any(entry.keep is not None for entry in kernels_of(case)))
 def kept(case: Case) -> None:
     """Checks that a kernel that keeps what it makes of weights sees them change."""
     resolved = case.resolved(case.tensors())
@@ -243,9 +288,10 @@ def _differs_for_equal(case: Case) -> bool:
     return is_sum or case.op.accuracy is Accuracy.BACKWARD_STABLE
 
 
+@check(Area.EDGES, applies=has_layouts, spared=runs_body, by_value=True)
 def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
-    through_body = _kernel(case) is None
+    through_body = case.kernel is None
     for name, lay in LAYOUTS.items():
         if name in REPEATED and _differs_for_equal(case):
             continue
@@ -260,24 +306,8 @@ def layouts(case: Case) -> None:
         _measure(measured, outputs, quantity, through_body=through_body)
 
 
-def gradient(case: Case) -> None:
-    """Checks the first gradient against central differences."""
-    if _is_differentiable(case):
-        gradients.first_order(case)
-
-
-def second_gradient(case: Case) -> None:
-    """Checks the gradient of the gradient against central differences."""
-    if _is_differentiable(case):
-        gradients.second_order(case)
-
-
-def narrow_gradient(case: Case) -> None:
-    """Checks that the gradient has the dtype of its input, and the value of float64."""
-    if case.op.differentiable and case.sample.gradient and not _is_wide(case):
-        gradients.narrow(case)
-
-
+# Dtypes are mixed by rules of core.
+@check(Area.DTYPES, applies=_mixes, spared=lambda op, device: True)
 def mixed(case: Case) -> None:
     """Checks that inputs of several dtypes, and Python numbers, promote as the rule says."""
     floating = [
@@ -300,9 +330,20 @@ def mixed(case: Case) -> None:
         _promotes(case, {first: scalar}, f"{scalar!r} first")
 
 
-def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """All calls of an op: what a check of the op as a whole takes."""
+
+    op: Op
+    suite: Suite
+    device: Device
+
+
+@check(Area.EDGES, per="op")
+def wrong_calls(calls: Calls) -> None:
     """Checks that wrong calls of the suite raise the right type, and the message names the op."""
-    for inputs, attributes, kind in suite.errors:
+    op, device = calls.op, calls.device
+    for inputs, attributes, kind in calls.suite.errors:
         if not holds(device, op, inputs, attributes):
             continue
         tensors = [
@@ -330,29 +371,6 @@ def wrong_calls(op: Op, suite: Suite, device: Device) -> None:
             require(False, subject, f"raised {error!r}, not {kind.__name__}")
         else:
             require(False, subject, f"returned {result!r}; {kind.__name__} was to be raised")
-
-
-#: The checks of one case, by name. `wrong_calls` checks an op as a whole.
-CHECKS: dict[str, Check] = {
-    check.__name__: check
-    for check in (
-        value, rules, unchanged, deterministic, body, prepared, in_place, kept, layouts,
-        mixed, gradient, second_gradient, narrow_gradient,
-    )
-}  # fmt: skip
-
-
-def _kernel(case: Case) -> Kernel | None:
-    return case.resolved(case.tensors()).plan.kernel
-
-
-def _is_differentiable(case: Case) -> bool:
-    return case.op.differentiable and case.sample.gradient and _is_wide(case)
-
-
-def _is_wide(case: Case) -> bool:
-    # None first: to NumPy it is float64.
-    return case.dtype is not None and case.dtype in (dtypes.float64, dtypes.complex128)
 
 
 def _measure(

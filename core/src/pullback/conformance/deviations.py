@@ -6,15 +6,13 @@ of the backend.
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, label, leaves
-from pullback.conformance.plan import CHECK_NAMES
+from pullback.conformance.registry import BACKEND, CHECKS, PROCESS, known
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Deviation
 from pullback.plugins.validation import nearest
@@ -90,7 +88,7 @@ def declared(backend: Backend) -> list[Declared]:
             )
         for op, value in by_op.items():
             where = f"deviations[{op!r}] of {source!r}"
-            if op not in OPS:
+            if op not in OPS and op != BACKEND:
                 raise errors.InputValueError(f"{where}: unknown op {op!r}{nearest(str(op))}")
             for one in value if isinstance(value, (list, tuple)) else [value]:
                 found.append(Declared(op, source, _validated(one, where)))
@@ -111,15 +109,6 @@ def _validated(one: object, where: str) -> Deviation:
                 f"{where}: {name} must be a tuple of names, got {values!r}; write "
                 f"{name}=({str(values)!r},)"
             )
-    _known(one.dtypes, map(str, (*dtypes.ALL, *dtypes.STORAGE)), f"{where}: unknown dtype")
-    _known(one.checks, CHECK_NAMES, f"{where}: unknown check")
+    known(one.dtypes, map(str, (*dtypes.ALL, *dtypes.STORAGE)), f"{where}: unknown dtype")
+    known(one.checks, (*CHECKS, PROCESS), f"{where}: unknown check")
     return one
-
-
-def _known(names: Iterable[str], known: Iterable[str], what: str) -> None:
-    there = list(known)
-    for name in names:
-        if name not in there:
-            near = difflib.get_close_matches(name, there, 1)
-            mean = f"did you mean {near[0]!r}? " if near else ""
-            raise errors.InputValueError(f"{what} {name!r}; {mean}use one of {', '.join(there)}")

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
 from pullback.conformance.accuracy import eps, longest
-from pullback.conformance.case import Case, widen
+from pullback.conformance.case import Case, runs_body, widen
 from pullback.conformance.compare import require
 from pullback.conformance.condition import moves
 from pullback.conformance.differences import STEP, Differentiation, differences, inner
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
+from pullback.dtypes import DType
 from pullback.spec import Accuracy
 from pullback.tensor import Tensor
 
@@ -24,9 +27,33 @@ NARROW_EPS = 32.0
 #: The number of elements that are measured one by one; of larger inputs a random choice.
 FIRST_ELEMENTS = 32
 SECOND_ELEMENTS = 10
+#: The dtypes that central differences are taken in.
+WIDE: tuple[DType, ...] = (dtypes.float64, dtypes.complex128)
 
 
-def first_order(case: Case) -> None:
+def _is_smooth(case: Case) -> bool:
+    dtype = case.dtype
+    floating = dtype is not None and dtypes.is_floating(dtype)
+    return case.op.differentiable and case.sample.gradient and floating
+
+
+def _is_wide(case: Case) -> bool:
+    return _is_smooth(case) and case.dtype in WIDE
+
+
+def is_narrow(case: Case) -> bool:
+    """Returns whether a gradient is to be checked that has too few digits for differences."""
+    return _is_smooth(case) and case.dtype not in WIDE
+
+
+def has_wide(case: Case) -> bool:
+    """Returns whether the backend has the wide dtype that gradients are compared in."""
+    wide = dtypes.complex128 if case.dtype == dtypes.complex64 else dtypes.float64
+    return wide in case.device.backend.dtypes
+
+
+@check(Area.GRADIENTS, per="dtype", applies=_is_wide)
+def gradient(case: Case) -> None:
     """Checks the gradient of every differentiable input, its shape and its dtype.
 
     Raises:
@@ -53,7 +80,8 @@ def first_order(case: Case) -> None:
     )
 
 
-def second_order(case: Case) -> None:
+@check(Area.SECOND, per="dtype", applies=_is_wide)
+def second_gradient(case: Case) -> None:
     """Checks the gradient of <gradient, v> with respect to the inputs and to the cotangent.
 
     Raises:
@@ -112,7 +140,13 @@ def second_order(case: Case) -> None:
         )
 
 
-def narrow(case: Case) -> None:
+@check(
+    Area.GRADIENTS,
+    per="dtype",
+    applies=lambda case: is_narrow(case) and has_wide(case),
+    spared=runs_body,
+)
+def narrow_gradient(case: Case) -> None:
     """Checks that the gradient in a narrower dtype has that dtype and the value of float64.
 
     Raises:

@@ -1,6 +1,6 @@
 """Graphs that a backend compiles, as programs hold them: inputs that are results, writes, loops.
 
-They are checked once for a backend, with the op `to_device`. Their ops are exact, so that results
+They are checked once for a backend. Their ops are exact, so that results
 have the bits of the calls one by one; the accuracy of each op in a graph is measured with it.
 """
 
@@ -13,13 +13,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import dtypes
-from pullback.conformance.case import Case, to_tensor
+from pullback.conformance.case import to_tensor
 from pullback.conformance.compare import ConformanceError, identical
 from pullback.conformance.derived.values import floats
 from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.registry import Area, check
 from pullback.conformance.repetition import at_once
 from pullback.conformance.sample import Array
 from pullback.conformance.whole import checked, compiles
+from pullback.devices import Device
 from pullback.graph.control.functions import cond, scan, switch, while_loop
 from pullback.graph.function import function
 from pullback.ops.arithmetic import negative
@@ -37,24 +39,25 @@ CALLS = 40
 TURNS = 40
 
 
-def compiles_programs(case: Case) -> bool:
+def compiles_programs(device: Device) -> bool:
     """Returns whether the backend compiles graphs, with what these are made of."""
-    backend = case.device.backend
+    backend = device.backend
     needed = ("negative", "less", "where", "max")
     return (
-        compiles(case)
+        compiles(device)
         and {dtypes.float32, dtypes.bool_, dtypes.int32} <= set(backend.dtypes)
         and all(backend.kernels_for(name) for name in needed)
     )
 
 
-def programs(case: Case) -> None:
+@check(Area.VALUES, per="backend", applies=compiles_programs)
+def programs(device: Device) -> None:
     """Checks graphs with inputs among their results, values twice, constants, and many calls.
 
     Raises:
         ConformanceError: with the program and the way in which it was called.
     """
-    constant = to_tensor(_arrays(3)[0], case.device)
+    constant = to_tensor(_arrays(3)[0], device)
     every: dict[str, Program] = {
         "inputs as results": lambda x, y: (x, negative(y), y),
         "an input without use": lambda x, y: (negative(y),),
@@ -64,7 +67,7 @@ def programs(case: Case) -> None:
         "results without axes": lambda x, y: (largest(x), largest(y), less(largest(x), y)),
         "many calls": lambda x, y: (_long(x, y), less(x, y)),
     }
-    flow = case.device.backend.control_flow
+    flow = device.backend.control_flow
     controls: dict[str, Program] = {
         "cond": lambda x, y: cond(
             less(largest(y), largest(x)), lambda a, b: (a, b), lambda a, b: (b, negative(a)), x, y
@@ -89,8 +92,8 @@ def programs(case: Case) -> None:
     }
     every.update((name, program) for name, program in controls.items() if name in flow)
     for name, program in every.items():
-        _compare(case, name, program)
-    _writes(case)
+        _compare(device, name, program)
+    _writes(device)
 
 
 def _long(x: Tensor, y: Tensor) -> Tensor:
@@ -107,32 +110,32 @@ def _arrays(seed: int = 0) -> tuple[Array, Array]:
     return x, np.roll(x, 3 + seed)
 
 
-def _compare(case: Case, name: str, program: Program) -> None:
+def _compare(device: Device, name: str, program: Program) -> None:
     """Compares a captured program with its calls one by one, in each way of calling it."""
     captured = function(program)
     x, y = _arrays()
-    tensors = [to_tensor(value, case.device) for value in (x, y)]
-    first = checked(case, captured, *tensors)
+    tensors = [to_tensor(value, device) for value in (x, y)]
+    first = checked(device, captured, *tensors)
     kept = [np.array(result.numpy()) for result in first]
-    _same(case, name, first, program(*tensors))
-    others = [to_tensor(value, case.device) for value in _arrays(1)]
-    _same(case, f"{name}, with other values", captured(*others), program(*others))
+    _same(device, name, first, program(*tensors))
+    others = [to_tensor(value, device) for value in _arrays(1)]
+    _same(device, f"{name}, with other values", captured(*others), program(*others))
     for result, goal in zip(first, kept, strict=True):
-        identical(case, result.numpy(), goal, f"{name}: an earlier result after another call")
+        identical(device, result.numpy(), goal, f"{name}: an earlier result after another call")
     for tensor, goal in zip(tensors, (x, y), strict=True):
-        identical(case, tensor.numpy(), goal, f"{name}: an input after the call")
+        identical(device, tensor.numpy(), goal, f"{name}: an input after the call")
     for layout, lay in LAYOUTS.items():
         for laid in ((lay(x), y), (x, lay(y)), (lay(x), lay(y))):
-            pair = [to_tensor(value, case.device, copy=False) for value in laid]
-            _same(case, f"{name}, with {layout} inputs", captured(*pair), program(*pair))
+            pair = [to_tensor(value, device, copy=False) for value in laid]
+            _same(device, f"{name}, with {layout} inputs", captured(*pair), program(*pair))
     twice = tensors[0]
-    _same(case, f"{name}, with one tensor twice", captured(twice, twice), program(twice, twice))
-    _at_once(case, name, captured, tensors, others)
+    _same(device, f"{name}, with one tensor twice", captured(twice, twice), program(twice, twice))
+    _at_once(device, name, captured, tensors, others)
 
 
-def _same(case: Case, name: str, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+def _same(device: Device, name: str, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
     for i, (result, goal) in enumerate(zip(_flat(found), _flat(expected), strict=True)):
-        identical(case, result.numpy(), goal.numpy(), f"a graph ({name}): result {i}")
+        identical(device, result.numpy(), goal.numpy(), f"a graph ({name}): result {i}")
 
 
 def _flat(values: Any) -> list[Tensor]:
@@ -141,24 +144,24 @@ def _flat(values: Any) -> list[Tensor]:
     return [leaf for value in values for leaf in _flat(value)]
 
 
-def _at_once(case: Case, name: str, captured: Any, *inputs: Sequence[Tensor]) -> None:
+def _at_once(device: Device, name: str, captured: Any, *inputs: Sequence[Tensor]) -> None:
     """Two threads call a program at the same time, each with its own values."""
 
     def call(pair: Sequence[Tensor]) -> list[Array]:
         return [y.numpy() for y in _flat(captured(*pair))]
 
     calls = [partial(call, pair) for pair in inputs]
-    error = at_once(case, calls, TURNS, "while another thread calls it")
+    error = at_once(device, device, calls, TURNS, "while another thread calls it")
     if error is not None:
-        raise ConformanceError(f"{case}: a graph ({name}) in two threads: {error}")
+        raise ConformanceError(f"{device}: a graph ({name}) in two threads: {error}")
 
 
-def _writes(case: Case) -> None:
+def _writes(device: Device) -> None:
     """Variables that a program exchanges, and one that it reads, writes and reads again."""
     hosts = (*_arrays(), _arrays(1)[0])
 
     def made() -> tuple[list[Variable], Callable[[Tensor], Sequence[Tensor]]]:
-        a, b, c = (Variable(to_tensor(host, case.device)) for host in hosts)
+        a, b, c = (Variable(to_tensor(host, device)) for host in hosts)
 
         def program(x: Tensor) -> Sequence[Tensor]:
             before = negative(negative(a))
@@ -175,8 +178,8 @@ def _writes(case: Case) -> None:
     goals, by_calls = made()
     captured = function(program)
     for i in range(5):
-        x = to_tensor(_arrays(i)[0], case.device)
+        x = to_tensor(_arrays(i)[0], device)
         name = f"writes to variables, run {i + 1}"
-        _same(case, name, captured(x), by_calls(x))
+        _same(device, name, captured(x), by_calls(x))
         for variable, goal in zip(variables, goals, strict=True):
-            identical(case, variable.numpy(), goal.numpy(), f"a graph ({name}): a variable")
+            identical(device, variable.numpy(), goal.numpy(), f"a graph ({name}): a variable")

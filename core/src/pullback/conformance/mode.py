@@ -20,6 +20,8 @@ class Mode:
         budget: seconds for a random sample of the checks; 0 for all of them.
         seed: of the random calls and of the sample.
         packs: the kernel packs that are chosen, as `--packs` names them; None for no choice.
+        only: the names of the checks to make, between commas; empty for all.
+        without: the names of checks to leave out.
     """
 
     quick: bool = False
@@ -27,6 +29,12 @@ class Mode:
     budget: float = 0.0
     seed: int = 0
     packs: str | None = None
+    only: str = ""
+    without: str = ""
+
+    def makes(self, check: str) -> bool:
+        """Returns whether the run makes a check."""
+        return check not in _names(self.without) and check in (_names(self.only) or [check])
 
     @property
     def title(self) -> str:
@@ -35,6 +43,9 @@ class Mode:
         if self.random:
             calls = "call" if self.random == 1 else "calls"
             kind = f"{self.random} random {calls} of each op (--seed {self.seed}):"
+        for word in ("only", "without"):
+            if names := _names(getattr(self, word)):
+                kind += f" ({word} {', '.join(names)})"
         if self.budget:
             kind = f"{self.budget:.0f} s of a random sample (--seed {self.seed}) of {kind}"
         return kind
@@ -42,8 +53,8 @@ class Mode:
     @property
     def selects(self) -> list[str]:
         """The options by which a run makes some of the checks only."""
-        options = {"--quick": self.quick, "--budget": self.budget, "--random": self.random}
-        return [option for option, used in options.items() if used]
+        every = ("quick", "budget", "random", "only", "without")
+        return [f"--{name}" for name in every if getattr(self, name)]
 
     def again(self, seed: int | None = None) -> str:
         """The options with which a run of all checks of an op meets what this one met.
@@ -52,6 +63,9 @@ class Mode:
             seed: of the one random call to make; None for all of them.
         """
         options = "" if self.packs is None else f" --packs {shlex.quote(self.packs)}"
+        for name in ("only", "without"):
+            if names := ",".join(_names(getattr(self, name))):
+                options += f" --{name} {names}"
         if self.random:
             calls, first = (self.random, self.seed) if seed is None else (1, seed)
             return f"{options} --random {calls} --seed {first}"
@@ -60,6 +74,10 @@ class Mode:
     def as_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return asdict(self)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 class Clock:

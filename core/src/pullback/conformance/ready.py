@@ -11,17 +11,18 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.plan import Plan, arrays_of
 from pullback.conformance.case import Case
-from pullback.conformance.checks import kinds_of
+from pullback.conformance.checks import is_prepared, kinds_of
 from pullback.conformance.compare import ConformanceError, identical
-from pullback.conformance.lasting import other
 from pullback.conformance.layouts import LAYOUTS
-from pullback.conformance.repetition import at_once
+from pullback.conformance.registry import Area, check
+from pullback.conformance.repetition import at_once, other
 from pullback.conformance.sample import Array
 
 #: The number of calls of each of two threads.
 TURNS = 20
 
 
+@check(Area.EDGES, per="kind", applies=is_prepared)
 def prepared_again(case: Case) -> None:
     """Checks a kernel that is made ready: other values, all layouts, earlier results, two threads.
 
@@ -84,6 +85,6 @@ def _at_once(
     """Two threads call the kernel, each with its own values."""
     inputs = [arrays_of(one.resolved(one.tensors()).inputs) for one in [others[0], others[-1]]]
     calls = [partial(lambda arrays: hosts(ready.run(arrays)), arrays) for arrays in inputs]
-    error = at_once(case, calls, TURNS, "made ready, while another thread calls it")
+    error = at_once(case, case.device, calls, TURNS, "made ready, while another thread calls it")
     if error is not None:
         raise ConformanceError(f"{case}: made ready, in two threads: {error}")

@@ -14,6 +14,7 @@ from pullback.conformance.compare import ConformanceError, identical, require
 from pullback.conformance.derived.programs import Partners, Program, partners, programs
 from pullback.conformance.derived.values import LARGE, of
 from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
 from pullback.graph.capture import Trace
 from pullback.graph.emit import emit
@@ -50,6 +51,7 @@ def fuses(case: Case) -> bool:
     )
 
 
+@check(Area.VALUES, per="size", applies=fuses)
 def fused(case: Case) -> None:
     """Checks that programs give the same bits with fused kernels as with the calls one by one.
 

@@ -1,4 +1,4 @@
-"""Many calls of a kernel: one after the other, and from two threads at once."""
+"""Further calls of a kernel: with other values, many of them, and from two threads at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from pullback import errors
-from pullback.conformance.case import Case, leaves, results
+from pullback import dtypes, errors
+from pullback.conformance.case import Case, leaves, results, runs_body
+from pullback.conformance.checks import has_layouts, takes_arrays
 from pullback.conformance.compare import ConformanceError, identical
-from pullback.conformance.lasting import other
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
+from pullback.devices import Device
 
 #: The number of calls: more than buffers that a kernel may keep in turn, or calls that it counts.
 CALLS = 300
@@ -25,6 +27,41 @@ TURNS = 40
 LARGE = 2**14
 
 
+@check(Area.EDGES, applies=has_layouts, spared=runs_body, by_value=True)
+def lasting(case: Case) -> None:
+    """Checks that a later call does not change an earlier result: kernels do not reuse buffers.
+
+    Raises:
+        ConformanceError: if the result has changed.
+    """
+    before = results(case.call())
+    kept = [np.array(array) for array in before]
+    try:
+        case.with_inputs(other(case)).call()
+    except errors.PullbackError:
+        return  # values that the op rejects
+    for array, copy in zip(before, kept, strict=True):
+        identical(case, array, copy, "an earlier result after another call")
+
+
+def other(case: Case) -> list[object]:
+    """Other inputs of the same shapes and dtypes, which most ops take."""
+    floats = any(leaf.dtype in dtypes.FLOATING for leaf in leaves(case.inputs))
+    return [_other(value, floats) for value in case.inputs]
+
+
+def _other(value: object, floats: bool) -> object:
+    """Floats halved, which most domains allow; integers in reverse order, if all are integers."""
+    if isinstance(value, (list, tuple)):
+        return [_other(item, floats) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype in dtypes.FLOATING:
+        return (value * 0.5).astype(value.dtype)
+    return value if floats else np.flip(value).copy()
+
+
+@check(Area.EDGES, per="size", applies=takes_arrays, by_value=True)
 def repeated(case: Case) -> None:
     """Checks that the same call has the same bits later, and that earlier results stay.
 
@@ -50,6 +87,7 @@ def repeated(case: Case) -> None:
             identical(case, array, copy, f"an earlier result after {len(held)} further calls")
 
 
+@check(Area.EDGES, per="size", applies=takes_arrays, by_value=True)
 def threads(case: Case) -> None:
     """Checks that two threads that call the op at the same time get the results of one.
 
@@ -59,7 +97,7 @@ def threads(case: Case) -> None:
     second = _other_inputs(case)
     calls = [_call(case), _call(case if second is None else second)]
     turns = _count(case, TURNS)
-    error = at_once(case, calls, turns, "a call while another thread calls the op")
+    error = at_once(case, case.device, calls, turns, "a call while another thread calls the op")
     if error is not None:
         if isinstance(error, (ConformanceError, errors.MissingKernelError)):
             raise error
@@ -69,12 +107,17 @@ def threads(case: Case) -> None:
 
 
 def at_once(
-    case: Case, calls: Sequence[Callable[[], list[Array]]], turns: int, quantity: str
+    subject: object,
+    device: Device,
+    calls: Sequence[Callable[[], list[Array]]],
+    turns: int,
+    quantity: str,
 ) -> BaseException | None:
     """Calls each function in a thread of its own, and compares with what it gave alone.
 
     Args:
-        case: the case, for messages.
+        subject: what is checked, for messages.
+        device: where the calls run.
         calls: the functions, which return the results as host arrays.
         turns: the number of calls in each thread.
         quantity: what is compared, in messages.
@@ -83,7 +126,7 @@ def at_once(
         What the first thread that failed raised; None if all results are the same.
     """
     expected = [[np.array(array) for array in call()] for call in calls]
-    case.device.synchronize()
+    device.synchronize()
     raised: list[BaseException] = []
     ready = threading.Barrier(len(calls))
 
@@ -92,7 +135,7 @@ def at_once(
             ready.wait(30)
             for _ in range(turns):
                 for array, goal in zip(call(), goals, strict=True):
-                    identical(case, array, goal, quantity)
+                    identical(subject, array, goal, quantity)
                 if raised:
                     return
         except BaseException as error:
@@ -127,8 +170,7 @@ def _call(case: Case) -> Callable[[], list[Array]]:
 
 
 def _count(case: Case, count: int) -> int:
-    kernel = case.op.primitive or bool(case.device.backend.kernels_for(case.op.name))
-    if not kernel:
+    if runs_body(case.op, case.device):
         count = BODY_CALLS
     large = sum(leaf.size for leaf in leaves(case.inputs)) > LARGE
     return min(count, 4) if large else count

@@ -13,7 +13,8 @@ from pullback import dtypes
 from pullback.conformance.case import Case
 from pullback.conformance.deviations import Declared
 from pullback.conformance.mode import Mode
-from pullback.conformance.plan import Area, Item
+from pullback.conformance.plan import Item
+from pullback.conformance.registry import BACKEND, PROCESS, Area, tier_of
 from pullback.spec import OPS, SPEC_VERSION, Op, Tier
 
 #: The message of dispatch for a primitive without a kernel.
@@ -83,11 +84,11 @@ class Failure:
 
 @dataclass(slots=True)
 class Row:
-    """The counts of one op."""
+    """The counts of one op, or of the backend's services."""
 
-    op: Op
-    #: True if the backend has a kernel for it.
-    kernel: bool
+    name: str
+    #: True if the backend has a kernel for the op.
+    kernel: bool = False
     counts: dict[Area, Count] = field(default_factory=lambda: {area: Count() for area in Area})
     #: The unclaimed tiers that some of its samples need.
     beyond: set[str] = field(default_factory=set)
@@ -101,11 +102,21 @@ class Row:
     @property
     def missing(self) -> bool:
         """True if it is a primitive without a kernel, which no other device runs either."""
-        return bool(self.op.primitive) and not self.kernel and not self.fallback
+        return self.primitive and not self.kernel and not self.fallback
+
+    @property
+    def primitive(self) -> bool:
+        """True for a primitive op."""
+        return self.name != BACKEND and OPS[self.name].primitive
+
+    @property
+    def family(self) -> str:
+        """The family of the op."""
+        return BACKEND if self.name == BACKEND else OPS[self.name].family
 
     @property
     def count(self) -> Count:
-        """All checks of the op."""
+        """All checks of the row."""
         return total(self.counts.values())
 
 
@@ -174,26 +185,30 @@ class Report:
             and self.count.total > 0
         )
 
+    def claims(self, row: str) -> bool:
+        """Returns whether a row is measured: the backend's, and those of the tiers it claims."""
+        return row == BACKEND or tier_of(row) in self.tiers
+
     def families(self) -> dict[str, list[Row]]:
         """The rows of each op family."""
         families: dict[str, list[Row]] = {}
         for row in self.rows.values():
-            families.setdefault(row.op.family, []).append(row)
+            families.setdefault(row.family, []).append(row)
         return families
 
-    def of(self, tier: Tier) -> list[Row]:
-        """The rows of a tier."""
-        return [row for row in self.rows.values() if row.op.tier is tier]
+    def of(self, tier: Tier | None) -> list[Row]:
+        """The rows of a tier; of the backend's services for None."""
+        return [row for row in self.rows.values() if tier_of(row.name) is tier]
 
     def missing(self) -> Iterator[Op]:
         """The primitives of claimed tiers that have no kernel."""
         for row in self.rows.values():
             if row.missing:
-                yield row.op
+                yield OPS[row.name]
 
-    def covering(self, op: Op, check: str, case: Case | None = None) -> list[Declared]:
+    def covering(self, row: str, check: str, case: Case | None = None) -> list[Declared]:
         """The declared deviations by which a check may fail."""
-        return [one for one in self.deviations if one.op == op.name and one.covers(check, case)]
+        return [one for one in self.deviations if one.op == row and one.covers(check, case)]
 
     def record(self, item: Item, wrong: str | None, cause: Callable[[Item], str]) -> None:
         """Counts a check.
@@ -203,8 +218,8 @@ class Report:
             wrong: the message of its failure; None if it passed.
             cause: tells the op whose kernel makes it fail, if it is another one.
         """
-        count = self.rows[item.op.name].counts[item.area]
-        covering = self.covering(item.op, item.check, item.case)
+        count = self.rows[item.row].counts[item.area]
+        covering = self.covering(item.row, item.check, item.case)
         for one in covering:
             one.measured += 1
             one.failed += wrong is not None
@@ -219,7 +234,7 @@ class Report:
             self.failures.append(self._failure(item, wrong, cause=cause(item)))
 
     def _failure(self, item: Item, message: str, *, cause: str = "", declared: str = "") -> Failure:
-        op = item.op.name
+        op = item.row
         missing = _LACKS.search(message)
         needs = missing[1] if missing and missing[1] != op else ""
         return Failure(
@@ -261,23 +276,26 @@ class Report:
             if run < planned:
                 lines.append(
                     f"other checks: the run was a random sample of some {run} of {planned} checks "
-                    f"of {len(self.rows)} ops"
+                    f"of {len(self.rows.keys() - {BACKEND})} ops"
                 )
-        if len(self.rows) < len(claimed):
-            others = len(claimed) - len(self.rows)
+        if others := sum(name not in self.rows for name in claimed):
             lines.append(f"{others} of the {len(claimed)} ops of the tiers that it claims")
         if self.mode.random:
             lines.append("the written samples: leave out --random")
         elif self.quick:
             lines.append("the other dtypes of each sample, and most gradients: leave out --quick")
+        for option, names in (("--only", self.mode.only), ("--without", self.mode.without)):
+            if names:
+                lines.append(f"checks by {option} {names}: leave it out")
         return lines
 
-    def lacks(self, op: Op) -> None:
+    def lacks(self, op: str) -> None:
         """Records that a primitive has no kernel."""
         message = (
-            f"there is no kernel for this primitive of the tier {op.tier}, which the backend claims"
+            f"there is no kernel for this primitive of the tier {tier_of(op)}, which the backend "
+            f"claims"
         )
-        self.failures.append(Failure(op.name, "", "", "kernel", message, self.rerun(op.name)))
+        self.failures.append(Failure(op, "", "", "kernel", message, self.rerun(op)))
 
     def fallbacks(self) -> dict[str, str]:
         """The ops that another device runs, with its name."""
@@ -289,18 +307,16 @@ class Report:
 
     def sort(self) -> None:
         """Sorts rows and failures by the order of the ops, in which processes need not end."""
-        places = {name: place for place, name in enumerate(OPS)}
+        places = {name: place for place, name in enumerate((BACKEND, *OPS))}
         self.rows = dict(sorted(self.rows.items(), key=lambda pair: places[pair[0]]))
         for failures in (self.failures, self.declared):
             failures.sort(key=lambda failure: places[failure.op])
 
-    def died(self, op: Op, kernel: bool, how: str) -> None:
-        """Records that the process that measured an op ended."""
-        row = self.rows[op.name] = Row(op, kernel)
+    def died(self, op: str, kernel: bool, how: str) -> None:
+        """Records that the process that measured an op ended, outside its checks or too often."""
+        row = self.rows[op] = Row(op, kernel)
         row.counts[Area.EDGES].total += 1
-        self.failures.append(
-            Failure(op.name, "", "", "process", f"the process {how}", self.rerun(op.name))
-        )
+        self.failures.append(Failure(op, "", "", PROCESS, how, self.rerun(op)))
 
     def as_dict(self) -> dict[str, Any]:
         """The whole report, for JSON."""
@@ -315,7 +331,7 @@ class Report:
             "seconds": round(self.seconds, 1),
             "passed": self.passed,
             "complete": not self.incomplete,
-            "left": [name for name in OPS if name in self.left],
+            "left": [name for name in (BACKEND, *OPS) if name in self.left],
             "stopped": self.stopped or None,
             "total": _score(self.count),
             "tiers": {str(tier): self._tier(tier) for tier in Tier},
@@ -358,8 +374,8 @@ class Report:
         rows = self.of(tier)
         return {
             "claimed": tier in self.tiers,
-            "primitives": sum(row.op.primitive for row in rows),
-            "kernels": sum(row.op.primitive and row.kernel for row in rows),
+            "primitives": sum(row.primitive for row in rows),
+            "kernels": sum(row.primitive and row.kernel for row in rows),
             **_score(total(row.count for row in rows)),
         }
 

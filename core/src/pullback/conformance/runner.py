@@ -7,17 +7,19 @@ import random
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from pullback import errors
 from pullback.conformance import basics, deviations, saved
 from pullback.conformance.blame import culprit, settled
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.mode import Clock, Mode
-from pullback.conformance.plan import Area, Item, items, random_items
+from pullback.conformance.plan import Item, backend_items, items, random_items
 from pullback.conformance.process import ProcessState
+from pullback.conformance.registry import BACKEND, CHECKS, PROCESS, Area, known
 from pullback.conformance.report import Report, Row
 from pullback.conformance.samples import load
 from pullback.devices import Device, DeviceLike, as_device
@@ -28,25 +30,46 @@ from pullback.spec import OPS, Op, Tier
 #: The folder of `pullback`.
 _HERE = Path(__file__).resolve().parents[1]
 
-#: Measures ops, and yields each when the report has its row.
-Measure = Callable[[Sequence[Op], Device, Report], Iterator[Op]]
-#: A progress display: takes ops that are yielded as they end, and their number.
-Progress = Callable[[Iterator[Op], int], Iterable[Op]]
+#: A progress display: takes rows that are yielded as they end, and their number.
+Progress = Callable[[Iterator[str], int], Iterable[str]]
 #: Gets the report after each op, with the op's row.
 Done = Callable[[Report, Row], None]
 
 
-def in_turn(ops: Sequence[Op], device: Device, report: Report) -> Iterator[Op]:
-    """Measures one op after the other in this process; until the end of the budget."""
-    load()  # seconds, at the first time, which are not the first op's
-    clock = Clock(report.mode, len(ops))
-    for op in ops:
-        limit = clock.next()
-        if limit == 0:
-            return
-        measure(op, device, report, limit=limit)
-        device.backend.clear_caches()
-        yield op
+class Measure(Protocol):
+    """Measures the rows of a report: in this process, or in others."""
+
+    def basics(self, device: Device, report: Report) -> str:
+        """What is wrong with the prerequisites of all checks; empty if nothing is."""
+
+    def __call__(self, rows: Sequence[str], device: Device, report: Report) -> Iterator[str]:
+        """Yields each row when the report has it."""
+
+
+class InTurn:
+    """Measures one row after the other in this process; until the end of the budget."""
+
+    def basics(self, device: Device, report: Report) -> str:
+        """What is wrong with the prerequisites of all checks; empty if nothing is."""
+        try:
+            state = ProcessState()
+            basics.check(device)
+            state.check(f"{type(device.backend).__name__}, in a transfer or in add")
+        except ConformanceError as error:
+            return str(error)
+        return ""
+
+    def __call__(self, rows: Sequence[str], device: Device, report: Report) -> Iterator[str]:
+        """Yields each row when the report has it."""
+        load()  # seconds, at the first time, which are not the first op's
+        clock = Clock(report.mode, len(rows))
+        for row in rows:
+            limit = clock.next()
+            if limit == 0:
+                return
+            measure(row, device, report, limit=limit)
+            device.backend.clear_caches()
+            yield row
 
 
 def conform(
@@ -55,8 +78,8 @@ def conform(
     ops: Iterable[str] = (),
     quick: bool = False,
     mode: Mode | None = None,
-    by: Measure = in_turn,
-    progress: Progress = lambda ops, count: ops,
+    by: Measure | None = None,
+    progress: Progress = lambda rows, count: rows,
     done: Done = lambda report, row: None,
     start: Callable[[Report], None] = lambda report: None,
 ) -> Report:
@@ -66,17 +89,21 @@ def conform(
 
     Args:
         backend: the name of a backend or of one of its devices.
-        ops: names of ops, or patterns such as `conv*`; without any, all ops.
+        ops: names of ops, or patterns such as `conv*`; "backend" for what it does beside kernels;
+            without any, all of them.
         quick: each sample in one dtype, and few gradients.
         mode: random calls, or a random sample of the checks; in place of `quick`.
-        by: measures the ops; `workers.Workers(4)` does so in four processes.
-        progress: takes ops that are yielded as they end, and their number, and yields them again.
+        by: measures the ops; `workers.Workers(4)` does so in four processes, in which each check
+            has a time limit. None for this process, which a check that hangs holds up.
+        progress: takes the names of ops that are yielded as they end, and their number, and yields
+            them again.
         done: is called after each op. Ctrl-C ends the run; the report then has the ops until there.
         start: is called before the first op, and may restore rows of ops that need no other run.
 
     Raises:
         BackendError: if the backend cannot be used.
-        InputValueError: if a pattern matches no op, or the deviations of the backend are wrong.
+        InputValueError: if a pattern matches no op, there is no such check, or the deviations of
+            the backend are wrong.
 
     >>> from pullback.conformance.runner import conform
     >>> conform("cpu", ops=["add", "softmax"], quick=True).passed
@@ -85,31 +112,31 @@ def conform(
     device = as_device(backend)
     chosen = select(ops)
     report = new_report(device, str(backend), mode or Mode(quick=quick))
+    for option in ("only", "without"):
+        names = filter(None, map(str.strip, getattr(report.mode, option).split(",")))
+        known(names, (*CHECKS, PROCESS), f"--{option}: unknown check")
+    by = by or InTurn()
     began = time.perf_counter()
     with warnings.catch_warnings():
         # Samples have infinities, divisions by zero and odd layouts. The results are checked, so
         # warnings of the backend's library are not shown.
         warnings.simplefilter("ignore")
-        try:
-            state = ProcessState()
-            basics.check(device)
-            state.check(f"{type(device.backend).__name__}, in a transfer or in add")
-        except ConformanceError as error:
-            report.stopped = str(error)
+        report.stopped = by.basics(device, report)
+        if report.stopped:
             return report
         start(report)
-        known = report.rows.keys() - report.left
-        left = [op for op in chosen if op.tier in report.tiers and op.name not in known]
+        before = report.rows.keys() - report.left
+        left = [row for row in chosen if report.claims(row) and row not in before]
         if report.mode.budget:
             # If there is no time for all, any of them.
             random.Random(report.mode.seed).shuffle(left)
-        report.left.update(op.name for op in left)
+        report.left.update(left)
         try:
-            for op in progress(by(left, device, report), len(left)):
-                report.left.discard(op.name)
+            for row in progress(by(left, device, report), len(left)):
+                report.left.discard(row)
                 report.seconds = time.perf_counter() - began
-                done(report, report.rows[op.name])
-            report.left.difference_update(op.name for op in left)  # the end of a budget
+                done(report, report.rows[row])
+            report.left.difference_update(left)  # the end of a budget
         except KeyboardInterrupt:
             pass  # the report says what is left
     report.failures = settled(report.failures, report.rows)
@@ -131,77 +158,89 @@ def new_report(device: Device, name: str, mode: Mode) -> Report:
     return report
 
 
-def select(patterns: Iterable[str]) -> list[Op]:
-    """The ops that match any of the patterns; all without patterns.
+def select(patterns: Iterable[str]) -> list[str]:
+    """The rows that match any of the patterns, "backend" and the ops; all without patterns.
 
     Raises:
         InputValueError: for a pattern that matches none.
     """
+    rows = (BACKEND, *OPS)
     wanted = [pattern.strip() for pattern in patterns if pattern.strip()]
     for pattern in wanted:
-        if not fnmatch.filter(OPS, pattern):
+        if not fnmatch.filter(rows, pattern):
             raise errors.InputValueError(f"unknown op {pattern!r}{nearest(pattern)}")
-    return [
-        op
-        for name, op in OPS.items()
-        if not wanted or any(fnmatch.fnmatch(name, p) for p in wanted)
-    ]
+    return [row for row in rows if any(fnmatch.fnmatch(row, p) for p in wanted or "*")]
 
 
 def measure(
-    op: Op,
+    row: str,
     device: Device,
     report: Report,
     *,
     limit: float | None = None,
-    watch: Callable[[Item], None] = lambda item: None,
+    watch: Callable[[int], None] = lambda number: None,
+    ended: Sequence[tuple[int, str]] = (),
+    until: int | None = None,
 ) -> None:
-    """Runs the items of an op and records the results; Ctrl-C leaves what was known of it before.
+    """Runs the items of a row and records the results; Ctrl-C leaves what was known of it before.
 
     Args:
-        op: the op.
+        row: the name of an op, or "backend".
         device: the device that it is measured on.
         report: gets the results.
         limit: the seconds after which a random sample of the items ends; None for all items.
-        watch: is called before each item.
+        watch: is called with the number of an item before it runs.
+        ended: the numbers of items that ended a process before, and how. They fail so, and do not
+            run again.
+        until: the number of the last item.
     """
     began = time.perf_counter()
-    before = report.as_dict() if op.name in report.rows else {}
-    report.forget(op.name)
+    before = report.as_dict() if row in report.rows else {}
+    report.forget(row)
     try:
-        _run(op, device, report, None if limit is None else began + limit, watch)
+        end = None if limit is None else began + limit
+        _run(row, device, report, end, watch, dict(ended), until)
     except KeyboardInterrupt:
-        report.forget(op.name)
-        saved.restore(report, before, [op.name])
+        report.forget(row)
+        saved.restore(report, before, [row])
         raise
-    report.rows[op.name].seconds = time.perf_counter() - began
+    report.rows[row].seconds = time.perf_counter() - began
 
 
 def _run(
-    op: Op, device: Device, report: Report, end: float | None, watch: Callable[[Item], None]
+    name: str,
+    device: Device,
+    report: Report,
+    end: float | None,
+    watch: Callable[[int], None],
+    ended: Mapping[int, str],
+    until: int | None,
 ) -> None:
     """Runs the items; a random sample of them if it has to end at some time."""
     mode = report.mode
     backend = device.backend
-    row = report.rows[op.name] = Row(op, bool(backend.kernels_for(op.name)))
-    row.fallback = "" if row.kernel else backend.fallback.get(op.name, "")
-    if op.name not in load():
-        report.unknown.append(op.name)
-    plan = planned(op, device, quick=mode.quick, calls=mode.random, seed=mode.seed)
+    row = report.rows[name] = Row(name, bool(backend.kernels_for(name)))
+    row.fallback = "" if row.kernel else backend.fallback.get(name, "")
+    if name not in load() and name != BACKEND:
+        report.unknown.append(name)
+    plan = planned(name, device, mode=mode)
     row.planned = len(plan)
     if end is not None:
-        random.Random(f"{mode.seed} {op.name}").shuffle(plan)
+        random.Random(f"{mode.seed} {name}").shuffle(plan)
     if row.missing:
         # All checks of the op fail, and are listed once.
         for area in [item.area for item in plan] or [Area.VALUES]:
             row.counts[area].total += 1
-        report.lacks(op)
+        report.lacks(name)
         return
     state = ProcessState()
-    for number, item in enumerate(plan):
+    for number, item in enumerate(plan[: None if until is None else until + 1]):
         if end is not None and number and time.perf_counter() > end:
             break
-        watch(item)
+        if number in ended:
+            report.record(item, ended[number], lambda item: "")
+            continue
+        watch(number)
         if item.case is None and row.beyond and not row.count.total:
             continue  # every sample needs a tier that is not claimed
         try:
@@ -209,37 +248,27 @@ def _run(
         except TierError as error:
             row.beyond.add(error.tier)
             continue
-        report.record(item, wrong, lambda item: _cause(item, report))
-    if plan and (row.count.total or row.count.declared):
-        wrong = None
-        try:
-            state.check(op.name)
-        except ConformanceError as error:
-            wrong = str(error).removeprefix(f"{op.name}: ")
-        last = replace(plan[-1], check="process", area=Area.EDGES, case=None)
-        report.record(last, wrong, lambda item: "")
+        report.record(item, wrong, partial(_cause, report, partial(watch, number)))
+    if plan and (row.count.total or row.count.declared) and mode.makes(PROCESS):
+        last = Item(name, device, PROCESS, Area.EDGES, None, partial(state.check, name))
+        report.record(last, attempt(last), lambda item: "")
 
 
-#: The checks that fail if the result itself is wrong.
-_BY_VALUE = ("value", "unchanged", "layouts", "deterministic", "repeated", "threads", "lasting")
-
-
-def _cause(item: Item, report: Report) -> str:
+def _cause(report: Report, watch: Callable[[], None], item: Item) -> str:
     """The op to blame, looked for once for each op and kind of check."""
     if item.case is None or report.mode.budget:
         return ""
-    by_value = item.check in _BY_VALUE
-    key = (item.op.name, by_value)
+    by_value = CHECKS[item.check].by_value
+    key = (item.row, by_value)
     if key not in report.causes:
 
         def fails(op: Op) -> bool:
             if op.name not in report.suspects:
-                own = planned(op, item.device, quick=True)
                 # Without what is declared: it explains nothing else that is wrong.
                 report.suspects[op.name] = any(
-                    _wrong(other)
-                    for other in own
-                    if other.check == "value" and not report.covering(op, "value", other.case)
+                    _wrong(other, watch)
+                    for other in planned(op.name, item.device, mode=Mode(quick=True, only="value"))
+                    if not report.covering(op.name, "value", other.case)
                 )
             return report.suspects[op.name]
 
@@ -247,29 +276,31 @@ def _cause(item: Item, report: Report) -> str:
     return report.causes[key]
 
 
-def _wrong(item: Item) -> bool:
+def _wrong(item: Item, watch: Callable[[], None]) -> bool:
+    watch()
     try:
         return attempt(item) is not None
     except TierError:
         return False
 
 
-def planned(op: Op, device: Device, *, quick: bool, calls: int = 0, seed: int = 0) -> list[Item]:
-    """The items of an op; none if it has no samples.
+def planned(row: str, device: Device, *, mode: Mode) -> list[Item]:
+    """The items of a row; none of an op without samples.
 
     Args:
-        op: the op.
+        row: the name of an op, or "backend".
         device: the device that it is measured on.
-        quick: each sample in one dtype, and few gradients.
-        calls: the number of random calls in place of the samples; 0 for the samples.
-        seed: of the random calls.
+        mode: which of the checks are made.
     """
-    suite = load().get(op.name)
-    if suite is None:
-        return []
-    if calls:
-        return list(random_items(op, suite, device, calls, seed))
-    return list(items(op, suite, device, quick=quick))
+    suite = load().get(row)
+    found: Iterable[Item] = ()
+    if row == BACKEND:
+        found = backend_items(device)
+    elif suite is not None and mode.random:
+        found = random_items(OPS[row], suite, device, mode.random, mode.seed)
+    elif suite is not None:
+        found = items(OPS[row], suite, device, quick=mode.quick)
+    return [item for item in found if mode.makes(item.check)]
 
 
 class TierError(Exception):
@@ -293,7 +324,8 @@ def attempt(item: Item) -> str | None:
             raise TierError(error.tier) from error
         return str(error)
     except ConformanceError as error:
-        return str(error).removeprefix(f"{item.case}: ")
+        subject = item.case or (item.device if item.row == BACKEND else item.row)
+        return str(error).removeprefix(f"{subject}: ")
     except Exception as error:
         return f"raised {type(error).__name__}: {error}{_location(error)}"
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pullback import errors
-from pullback.conformance.plan import Area
+from pullback.conformance.registry import BACKEND, Area
 from pullback.conformance.report import Count, Failure, Report, Row
 from pullback.spec import OPS, SPEC_VERSION
 
@@ -55,7 +55,7 @@ def failed_ops(saved: dict[str, Any]) -> list[str]:
 
 def left_ops(saved: dict[str, Any]) -> list[str]:
     """The ops that the run of a report was stopped before."""
-    return [name for name in saved.get("left", ()) if name in OPS]
+    return [name for name in saved.get("left", ()) if name == BACKEND or name in OPS]
 
 
 def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None:
@@ -75,13 +75,13 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
     wanted = [
         name
         for name in names
-        if name in saved["ops"] and name in OPS and OPS[name].tier in report.tiers
+        if name in saved["ops"] and (name in OPS or name == BACKEND) and report.claims(name)
     ]
     for name in wanted:
         entry = saved["ops"][name]
         counts = {area: Count(*entry["counts"].get(str(area), (0, 0))) for area in Area}
         row = Row(
-            OPS[name],
+            name,
             entry["kernel"],
             counts,
             set(entry["beyond"]),

@@ -1,81 +1,78 @@
 """The services of a backend beside kernels: copies, host arrays, DLPack, caches, clocks, memory.
 
-They are checked once for a backend, with the op `to_device`.
+They are checked once for a backend, and are a row of the report of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from pullback import errors
 from pullback.conformance.basics import values_of
-from pullback.conformance.case import Case
 from pullback.conformance.compare import identical, require
 from pullback.conformance.layouts import LAYOUTS
-from pullback.conformance.sample import Array, Sample, Suite
+from pullback.conformance.registry import Area, check
+from pullback.conformance.sample import Array
 from pullback.devices import Device, devices
 from pullback.ops.arithmetic import negative
 from pullback.plugins.backend import Backend
-from pullback.spec import Op
 from pullback.tensor import wrap
 
 #: No axes, one element, several axes, and sizes that libraries no longer put on a stack or a page.
 SHAPES = ((), (1,), (1, 1), (3,), (40, 50), (5000,))
 
 
-def cases(op: Op, suite: Suite, device: Device) -> Iterator[Case]:
-    """One case, of the device; `op` is `to_device`."""
-    yield Case(op, suite, Sample((), gradient=False, note="every dtype"), device, None)
-
-
-def service_copies(case: Case) -> None:
+@check(Area.EDGES, per="backend")
+def service_copies(device: Device) -> None:
     """Checks that an array stays when the host array that it was copied from is written to."""
-    backend = case.device.backend
-    for host, what in _hosts(case.device):
+    backend = device.backend
+    for host, what in _hosts(device):
         if not host.flags.writeable or not host.size:
             continue
         kept = np.array(host)
-        native = backend.from_host(host, case.device.native, copy=True)
+        native = backend.from_host(host, device.native, copy=True)
         with np.errstate(all="ignore"):
             host[...] = np.zeros((), host.dtype)
         words = f"from_host with copy=True, after the host array was written to: {what}"
-        identical(case, backend.to_host(native), kept, words)
+        identical(device, backend.to_host(native), kept, words)
 
 
-def service_host(case: Case) -> None:
+@check(Area.EDGES, per="backend")
+def service_host(device: Device) -> None:
     """Checks that nobody can write into a tensor by its host array; and `item`."""
-    backend = case.device.backend
-    for host, what in _hosts(case.device):
-        native = backend.from_host(host, case.device.native, copy=True)
+    backend = device.backend
+    for host, what in _hosts(device):
+        native = backend.from_host(host, device.native, copy=True)
         kept = np.array(backend.to_host(native))
         back = backend.to_host(native)
         if back.flags.writeable and back.size:
             back[...] = np.zeros((), host.dtype)
             words = f"to_host, after its array was written to, of {what}"
-            identical(case, backend.to_host(native), kept, words)
+            identical(device, backend.to_host(native), kept, words)
         if host.size == 1:
             found, goal = backend.item(native), host.item()
             require(
                 type(found) is type(goal) and repr(found) == repr(goal),
-                case,
+                device,
                 f"item returned {found!r} for {goal!r}, {what}",
             )
 
 
-def service_devices(case: Case) -> None:
+@check(Area.EDGES, per="backend")
+def service_devices(device: Device) -> None:
     """Checks the copies to each device of the backend, and back."""
-    backend, own = case.device.backend, case.device
-    others = [device for device in devices() if device.backend is backend]
-    for host, what in _hosts(own):
-        native = backend.from_host(host, own.native, copy=True)
-        for other in {own, *others}:
+    backend = device.backend
+    others = devices(backend.name)
+    for host, what in _hosts(device):
+        native = backend.from_host(host, device.native, copy=True)
+        for other in {device, *others}:
             moved = backend.copy_to_device(native, other.native)
-            identical(case, backend.to_host(moved), host, f"copy_to_device({other}) of {what}")
-            again = backend.copy_to_device(moved, own.native)
-            identical(case, backend.to_host(again), host, f"copy_to_device({own}) of {what}")
+            identical(device, backend.to_host(moved), host, f"copy_to_device({other}) of {what}")
+            again = backend.copy_to_device(moved, device.native)
+            identical(device, backend.to_host(again), host, f"copy_to_device({device}) of {what}")
 
 
 class _Exporter:
@@ -96,58 +93,59 @@ def exchanges(device: Device) -> bool:
     return type(device.backend).from_dlpack is not Backend.from_dlpack
 
 
-def service_dlpack(case: Case) -> None:
+@check(Area.EDGES, per="backend", applies=exchanges)
+def service_dlpack(device: Device) -> None:
     """Checks that an array is the same after it went through DLPack; of any dtype that it has."""
-    backend = case.device.backend
-    if not exchanges(case.device):
-        return
-    for host, what in _hosts(case.device):
-        native = backend.from_host(host, case.device.native, copy=False)
+    backend = device.backend
+    for host, what in _hosts(device):
+        native = backend.from_host(host, device.native, copy=False)
         for copy in (None, True):
             try:
-                taken = backend.from_dlpack(
-                    _Exporter(backend, native), case.device.native, copy=copy
-                )
+                taken = backend.from_dlpack(_Exporter(backend, native), device.native, copy=copy)
             except (errors.PullbackError, BufferError):
                 continue  # a dtype or a layout that DLPack or the library does not have
-            identical(case, backend.to_host(taken), host, f"through DLPack, copy={copy}: {what}")
+            identical(device, backend.to_host(taken), host, f"through DLPack, copy={copy}: {what}")
 
 
-def service_caches(case: Case) -> None:
+@check(Area.EDGES, per="backend")
+def service_caches(device: Device) -> None:
     """Checks that `clear_caches` leaves arrays and results as they are."""
-    backend = case.device.backend
+    backend = device.backend
     held = [
-        (backend.from_host(host, case.device.native, copy=True), np.array(host), what)
-        for host, what in _hosts(case.device)
+        (backend.from_host(host, device.native, copy=True), np.array(host), what)
+        for host, what in _hosts(device)
     ]
-    tensors = [wrap(native, case.device) for native, host, _ in held if host.dtype.kind == "f"]
+    tensors = [wrap(native, device) for native, host, _ in held if host.dtype.kind == "f"]
     results = [negative(tensor) for tensor in tensors]
     expected = [np.array(result.numpy()) for result in results]
     backend.clear_caches()
     for native, host, what in held:
-        identical(case, backend.to_host(native), host, f"after clear_caches: {what}")
+        identical(device, backend.to_host(native), host, f"after clear_caches: {what}")
     for tensor, result, goal in zip(tensors, results, expected, strict=True):
-        identical(case, result.numpy(), goal, "an earlier result after clear_caches")
-        identical(case, negative(tensor).numpy(), goal, "the same call after clear_caches")
+        identical(device, result.numpy(), goal, "an earlier result after clear_caches")
+        identical(device, negative(tensor).numpy(), goal, "the same call after clear_caches")
 
 
-def service_clock(case: Case) -> None:
+@check(Area.EDGES, per="backend")
+def service_clock(device: Device) -> None:
     """Checks that time and memory are numbers that can be."""
-    backend, native = case.device.backend, case.device.native
+    backend, native = device.backend, device.native
     start = backend.event(native)
     if start is not None:
         end = backend.event(native)
         seconds = backend.elapsed(start, end)
-        require(0 <= seconds < 60, case, f"elapsed returned {seconds!r} s between two events")
+        require(0 <= seconds < 60, device, f"elapsed returned {seconds!r} s between two events")
     memory = backend.memory(native)
     if memory is not None:
         require(
             0 <= memory.used <= memory.total and memory.held <= memory.total,
-            case,
+            device,
             f"memory returned {memory}: a part is more than the total",
         )
         require(
-            memory.peak is None or memory.peak >= 0, case, f"memory returned the peak {memory.peak}"
+            memory.peak is None or memory.peak >= 0,
+            device,
+            f"memory returned the peak {memory.peak}",
         )
 
 
@@ -160,16 +158,3 @@ def _hosts(device: Device) -> Iterator[tuple[Array, str]]:
         for name, lay in LAYOUTS.items():
             laid: Any = lay(np.resize(values, (2, 5, 6)).astype(dtype))
             yield laid, f"{name} {dtype}[2, 5, 6]"
-
-
-CHECKS: dict[str, Callable[[Case], None]] = {
-    check.__name__: check
-    for check in (
-        service_copies,
-        service_host,
-        service_devices,
-        service_dlpack,
-        service_caches,
-        service_clock,
-    )
-}

@@ -20,6 +20,7 @@ from pullback.conformance.case import Case, takes_no_attributes, to_tensor
 from pullback.conformance.compare import ConformanceError, identical, require
 from pullback.conformance.derived.values import LARGE
 from pullback.conformance.layouts import LAYOUTS
+from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.conformance.whole import checked
 from pullback.devices import Device
@@ -119,7 +120,8 @@ def numbers(dtype: DType) -> Array:
 # Checks ------------------------------------------------------------------------------------------
 
 
-def conversion(case: Case) -> None:
+@check(Area.VALUES, per="storage")
+def storage_conversion(case: Case) -> None:
     """Checks the conversion from float32 and back, of every kind of value, in every layout.
 
     Raises:
@@ -142,7 +144,8 @@ def conversion(case: Case) -> None:
     )
 
 
-def transfer(case: Case) -> None:
+@check(Area.EDGES, per="storage")
+def storage_transfer(case: Case) -> None:
     """Checks `from_host`, `to_host` and `holds`, of all values, in every layout and size.
 
     Raises:
@@ -179,7 +182,8 @@ def transfer(case: Case) -> None:
     )
 
 
-def copies(case: Case) -> None:
+@check(Area.EDGES, per="storage")
+def storage_copies(case: Case) -> None:
     """Checks copies, variables, and moves to each device of the backend.
 
     Raises:
@@ -209,7 +213,8 @@ _COPIES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def checkpoint(case: Case) -> None:
+@check(Area.EDGES, per="storage")
+def storage_checkpoint(case: Case) -> None:
     """Checks that a variable has its values after it was saved and restored.
 
     Raises:
@@ -226,7 +231,8 @@ def checkpoint(case: Case) -> None:
         _equal(case, other.value, decoded(host), f"a variable of {dtype} from a checkpoint")
 
 
-def refusal(case: Case) -> None:
+@check(Area.EDGES, per="storage")
+def storage_refusal(case: Case) -> None:
     """Checks that ops raise an error for these tensors where their rule does.
 
     Raises:
@@ -259,15 +265,6 @@ def refusal(case: Case) -> None:
 
 #: The ops that take dtypes for storage.
 _TAKE_STORAGE = ("astype", "to_device")
-
-#: The checks of a dtype for storage, by name.
-CHECKS: dict[str, Callable[[Case], None]] = {
-    "storage_conversion": conversion,
-    "storage_transfer": transfer,
-    "storage_copies": copies,
-    "storage_checkpoint": checkpoint,
-    "storage_refusal": refusal,
-}
 
 
 def _dtype(case: Case) -> DType:

@@ -13,7 +13,9 @@ from pullback import errors
 from pullback.conformance import basics
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.deviations import declared
+from pullback.conformance.mode import Mode
 from pullback.conformance.plan import Item
+from pullback.conformance.registry import BACKEND, tier_of
 from pullback.conformance.runner import TierError, attempt, planned, select
 from pullback.devices import as_device
 from pullback.plugins.public import registry
@@ -32,15 +34,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     try:
         device = as_device(name)
         declared(device.backend)
-        ops = select(config.getoption("ops").split(","))
+        rows = select(config.getoption("ops").split(","))
         basics.check(device)
     except (errors.PullbackError, ConformanceError) as error:
         raise pytest.UsageError(f"{name}: {error}") from None
     cases: dict[str, list[Item]] = {}
-    for op in ops:
-        if op.tier in device.backend.tiers:
-            for item in planned(op, device, quick=config.getoption("quick")):
-                name = f"{op.name}[errors]" if item.case is None else str(item.case)
+    mode = Mode(quick=config.getoption("quick"))
+    for row in rows:
+        if row == BACKEND or tier_of(row) in device.backend.tiers:
+            for item in planned(row, device, mode=mode):
+                name = f"{row}[{item.check}]" if item.case is None else str(item.case)
                 cases.setdefault(name, []).append(item)
     metafunc.parametrize("items", cases.values(), ids=list(cases))
 
@@ -64,7 +67,7 @@ def test_conformance(items: list[Item]) -> None:
             pytest.skip(str(error))
         if wrong is not None:
             covering = (
-                one for one in known if one.op == item.op.name and one.covers(item.check, item.case)
+                one for one in known if one.op == item.row and one.covers(item.check, item.case)
             )
             one = next(covering, None)
             if one is None:

@@ -10,7 +10,9 @@ from pullback import errors
 from pullback.conformance.case import Case
 from pullback.conformance.checks import value_of
 from pullback.conformance.compare import ConformanceError, identical
-from pullback.conformance.lasting import other
+from pullback.conformance.registry import Area, check
+from pullback.conformance.repetition import other
+from pullback.devices import Device
 from pullback.dtypes import bool_
 from pullback.graph.function import function
 from pullback.ops.comparison import equal
@@ -21,11 +23,12 @@ from pullback.tensor import Tensor
 _FAILED = "its hook `compile`"
 
 
-def compiles(case: Case) -> bool:
+def compiles(device: Device) -> bool:
     """Returns whether the backend compiles graphs."""
-    return type(case.device.backend).compile is not Backend.compile
+    return type(device.backend).compile is not Backend.compile
 
 
+@check(Area.VALUES, per="size", applies=lambda case: compiles(case.device))
 def compiled(case: Case) -> None:
     """Checks the result of an op in a captured function, which the backend compiles.
 
@@ -56,7 +59,7 @@ def compiled(case: Case) -> None:
         return  # such as an op whose shape depends on values
 
 
-def checked(case: Case, captured: Callable[..., Any], *inputs: Any) -> Any:
+def checked(subject: object, captured: Callable[..., Any], *inputs: Any) -> Any:
     """The result of a captured function, called op by op, traced, and as a program.
 
     Raises:
@@ -69,5 +72,5 @@ def checked(case: Case, captured: Callable[..., Any], *inputs: Any) -> Any:
             outputs = captured(*inputs)
     for warning in raised:
         if _FAILED in str(warning.message):
-            raise ConformanceError(f"{case}: {warning.message}")
+            raise ConformanceError(f"{subject}: {warning.message}")
     return outputs

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.arguments import canonicalize
-from pullback.conformance.case import bind, leaves, results, touched
+from pullback.conformance.case import leaves, results, split, touched
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Op
 from pullback.tensor import wrap
@@ -46,10 +46,7 @@ def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, 
     ):
         return False  # the order of equal elements is open
     try:
-        bound = bind(op, list(inputs), attributes)
-        bound.apply_defaults()
-        named = {attribute.name: bound.arguments[attribute.name] for attribute in op.attributes}
-        values = [bound.arguments[parameter.name] for parameter in op.inputs]
+        values, named = split(op, inputs, attributes)
         canonical = canonicalize(op, [_held(value) for value in values], named)
         shapes = op.shape(*map(_shape, values), **canonical)
         touched(op, tuple(inputs), attributes)
