@@ -29,6 +29,10 @@ CPU = as_device("cpu")
 CORE = [op.name for op in OPS.values() if op.primitive and op.tier == Tier.CORE]
 
 
+#: The command on NumPy in this process.
+HERE = ("conform", "numpy", "--timeout", "0")
+
+
 def registered(**members):
     """NumPy's backend with other members, registered as "broken"."""
     made = type("BrokenBackend", (NumPyBackend,), {"name": "broken", **members})
@@ -321,9 +325,7 @@ def test_it_stops_early_where_the_basics_fail(members, message, capsys):
 
 
 def test_exit_status_and_table(capsys):
-    assert (
-        cli.main(["conform", "numpy", "--timeout", "0", "--quick", "--ops", "relu, log_*max"]) == 0
-    )
+    assert cli.main([*HERE, "--quick", "--ops", "relu, log_*max"]) == 0
     out = capsys.readouterr().out
     assert "quick conformance to version" in out
     for words in ("family", "activations", "softmax", "core", "not claimed", "score: 100 % of"):
@@ -344,12 +346,7 @@ def test_json(tmp_path, capsys):
     assert first["op"] == "negative"
     assert first["rerun"] == "pullback conform broken --ops negative"
     path = tmp_path / "found.json"
-    assert (
-        cli.main(
-            ["conform", "numpy", "--timeout", "0", "--ops", "relu", "--quick", f"--json={path}"]
-        )
-        == 0
-    )
+    assert cli.main([*HERE, "--ops", "relu", "--quick", f"--json={path}"]) == 0
     assert json.loads(path.read_text())["passed"] is True
     assert "score: 100 %" in capsys.readouterr().out
 

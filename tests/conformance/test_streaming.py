@@ -14,6 +14,9 @@ from pullback.conformance.runner import conform
 from pullback_numpy import NumPyBackend
 from pullback_numpy.kernels import KERNELS
 
+#: The command on NumPy in this process.
+HERE = ("conform", "numpy", "--timeout", "0")
+
 
 def registered(kernels=None, **members):
     members = {"name": "mill", "kernels": {**KERNELS, **(kernels or {})}, **members}
@@ -25,10 +28,7 @@ def interrupt(x):
 
 
 def test_a_line_for_each_op_with_its_time(capsys):
-    assert (
-        cli.main(["conform", "numpy", "--timeout", "0", "--quick", "--ops", "positive,logical_not"])
-        == 0
-    )
+    assert cli.main([*HERE, "--quick", "--ops", "positive,logical_not"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "numpy on cpu:0: quick conformance"
     assert [line.partition(":")[0] for line in lines[1:3]] == [
@@ -164,16 +164,13 @@ def test_wrong_files(text, arguments, words, tmp_path, capsys):
     if text is not None:
         path.write_text(text)
         arguments = [*arguments, str(path)]
-    assert (
-        cli.main(["conform", "numpy", "--timeout", "0", "--quick", "--ops", "positive", *arguments])
-        == 1
-    )
+    assert cli.main([*HERE, "--quick", "--ops", "positive", *arguments]) == 1
     assert words in capsys.readouterr().err
 
 
 def test_a_report_of_another_pace_is_not_mixed_in(tmp_path, capsys):
     path = tmp_path / "report.json"
-    arguments = ["conform", "numpy", "--timeout", "0", "--ops", "positive", "--json", str(path)]
+    arguments = [*HERE, "--ops", "positive", "--json", str(path)]
     assert cli.main([*arguments, "--quick"]) == 0
     assert cli.main([*arguments, "--resume"]) == 1
     assert "quick=True" in capsys.readouterr().err

@@ -59,11 +59,11 @@ def stuck(how):
             file.write(f"{os.getpid()}\\n")
     STUCK[how]()
 
-def once(event, right):
+def once(op, event):
     def kernel(x):
-        if x.shape == (0, 2):
+        if x.shape == (2131,) and x.dtype == np.float64:
             event()
-        return right(x)
+        return NumPyBackend.kernels[op](x)
     return kernel
 
 def always(event):
@@ -74,11 +74,11 @@ class MillBackend(NumPyBackend):
     kernels = {
         **NumPyBackend.kernels,
         "floor": np.ceil,
-        "sign": once(die, np.sign),
+        "sign": once("sign", die),
         "trunc": always(die),
         "square": always(lambda: stuck(os.environ.get("MILL_STUCK", "asleep"))),
-        "ceil": once(lambda: stuck("asleep"), np.ceil),
-        "negative": once(lambda: stuck("locked"), np.negative),
+        "ceil": once("ceil", lambda: stuck("asleep")),
+        "negative": once("negative", lambda: stuck("locked")),
     }
 
     def from_host(self, array, device, *, copy):
@@ -105,6 +105,10 @@ def installed(tmp_path):
     return {**os.environ, "PYTHONPATH": path}
 
 
+#: The command on NumPy in this process.
+HERE = ("conform", "numpy", "--timeout", "0")
+
+
 def command(*arguments):
     return [sys.executable, "-m", "pullback", "conform", *arguments]
 
@@ -124,10 +128,10 @@ def test_processes_find_what_one_process_finds():
 def test_a_check_that_dies_or_hangs_is_a_failure_with_its_name(installed, tmp_path):
     path = tmp_path / "report.json"
     ops = "positive,sign,trunc,floor,ceil,negative"
-    arguments = ["mill", "--ops", ops, "--only", "value,rules", "--quick", "--jobs", "2"]
+    arguments = ["mill", "--ops", ops, "--only", "value", "--quick", "--jobs", "2"]
     done = subprocess.run(
         command(*arguments, "--timeout", "2", "--json", str(path)),
-        env=installed, capture_output=True, text=True, timeout=300,
+        env=installed, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert re.search(r"^\[\d/6\] positive: \d+ checks, 100 %, \d", done.stdout, re.MULTILINE)
@@ -140,7 +144,7 @@ def test_a_check_that_dies_or_hangs_is_a_failure_with_its_name(installed, tmp_pa
     late = "took longer than 2 s; --timeout SECONDS gives it more"
     died = "the process ended by SIGSEGV"
     for op, how in (("sign", died), ("ceil", late), ("negative", late)):
-        assert by_op.pop(op) == [("empty", check, how) for check in ("value",)], op
+        assert by_op.pop(op) == [("every float64", "value", how)]
         # The checks before and after it are made.
         counts = report["ops"][op]["counts"]
         planned = report["ops"][op]["planned"]
@@ -192,7 +196,7 @@ def test_a_process_that_hangs_ends_with_its_parent(how, installed, tmp_path):
 def test_basics_that_hang_stop_the_run(installed):
     done = subprocess.run(
         command("mill", "--quick", "--ops", "positive", "--timeout", "1"),
-        env={**installed, "MILL_STUCK": "basics"}, capture_output=True, text=True, timeout=300,
+        env={**installed, "MILL_STUCK": "basics"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "MillBackend, in a transfer or in add: took longer than 1 s" in done.stdout
@@ -286,7 +290,7 @@ def test_a_budget_takes_a_sample_of_every_op_and_says_so(capsys, monkeypatch):
     clock = SimpleNamespace(perf_counter=lambda: 0.05 * next(ticks))
     for module in (mode, runner):
         monkeypatch.setattr(module, "time", clock)
-    arguments = ["conform", "numpy", "--timeout", "0", "--quick", "--budget", "3s", "--seed", "5"]
+    arguments = [*HERE, "--quick", "--budget", "3s", "--seed", "5"]
     assert cli.main([*arguments, "--ops", "negative,abs,square,positive"]) == 0
     out = capsys.readouterr().out
     assert "numpy on cpu:0: 3 s of a random sample (--seed 5) of quick conformance" in out
