@@ -46,7 +46,7 @@ def add(subcommands: Subcommands) -> None:
         "--ops",
         metavar="GLOB,...",
         default="",
-        help="only these ops, such as softmax or 'conv*'; backend for what is no kernel",
+        help="only these ops, such as softmax or 'conv*'; backend for its other services",
     )
     parser.add_argument(
         "--quick", action="store_true", help="each sample in one dtype, and few gradients"

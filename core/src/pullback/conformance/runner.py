@@ -40,7 +40,7 @@ class Measure(Protocol):
     """Measures the rows of a report: in this process, or in others."""
 
     def basics(self, device: Device, report: Report) -> str:
-        """What is wrong with the prerequisites of all checks; empty if nothing is."""
+        """Says what is wrong with the prerequisites of all checks; empty if nothing is."""
 
     def __call__(self, rows: Sequence[str], device: Device, report: Report) -> Iterator[str]:
         """Yields each row when the report has it."""
@@ -50,7 +50,7 @@ class InTurn:
     """Measures one row after the other in this process; until the end of the budget."""
 
     def basics(self, device: Device, report: Report) -> str:
-        """What is wrong with the prerequisites of all checks; empty if nothing is."""
+        """Says what is wrong with the prerequisites of all checks; empty if nothing is."""
         try:
             state = ProcessState()
             basics.check(device)

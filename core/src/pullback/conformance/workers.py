@@ -70,7 +70,7 @@ class Workers:
         self._idle: list[_Worker] = []
 
     def basics(self, device: Device, report: Report) -> str:
-        """What is wrong with the prerequisites of all checks; empty if nothing is."""
+        """Says what is wrong with the prerequisites of all checks; empty if nothing is."""
         worker = _Worker(report, self.timeout)
         try:
             worker.start()
@@ -220,7 +220,7 @@ class _Worker:
             )
 
     def ask(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        """What the process answers to a job; None if it ends. `place` is then the last check."""
+        """Returns the answer to a job; None if the process ends. `place` is then the last check."""
         self.place = None
         self._send(job)
         while (answer := self._receive()) is not None and "at" in answer:
