@@ -158,7 +158,7 @@ def test_a_check_that_dies_or_hangs_is_a_failure_with_its_name(installed, tmp_pa
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, within two seconds."""
+    """Returns whether a process has ended, within two seconds."""
     for _ in range(200):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
