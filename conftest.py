@@ -1,12 +1,29 @@
-"""Fixtures that all tests share."""
+"""Fixtures that all tests share, and how a whole run is spread over cores and kept short."""
 
+# ruff: noqa: E402 - where bytecode goes is said before the package is imported.
+
+import functools
+import gc
 import importlib.util
-from collections.abc import Callable, Iterator
+import inspect
+import os
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+# No collections while tests are collected: what they make lives until the end.
+gc.disable()
+# Processes that tests start, some hundred, compile the package once for all.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    cache = Path(__file__).parent / ".pytest_cache" / "bytecode"
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache)
 
 import pullback as pb
 from pullback import dtypes, shapes
@@ -24,6 +41,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts that tests compare generated code with",
     )
+    parser.addoption(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="run the files of tests in another order, one for each seed",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Spreads a run of all tests over the cores; one of named files stays in its process."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # this is one of the workers
+    workers = getattr(config.option, "numprocesses", 0)  # 0 without pytest-xdist
+    if workers is None and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        config.option.numprocesses = "auto"
+        # Whoever is done takes over half of what another has left.
+        config.option.dist = "worksteal"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the files in the order of `--shuffle`; the tests of a file keep theirs."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        files = sorted({item.path for item in items})
+        random.Random(seed).shuffle(files)
+        place = {path: number for number, path in enumerate(files)}
+        items.sort(key=lambda item: place[item.path])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Takes what was collected out of every later collection of garbage: half of their time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +88,67 @@ def _no_tape_is_left_recording() -> Iterator[None]:
         tape.__exit__(None, None, None)
     assert not left, "a tape was left recording"
     assert RECORDING.count == 0, "a tape was left recording in another thread"
+
+
+def run_every(
+    cases: Iterable[Any], *checks: Callable[[Any], object], name: Callable[[Any], str] = str
+) -> None:
+    """Runs each check on each case, and names all that fail in one message."""
+    failures: list[str] = []
+    first = None
+    for case in cases:
+        for check in checks:
+            try:
+                check(case)
+            except Exception as error:
+                first = first or error
+                said = f"{type(error).__name__}: {error}"
+                failures.append(f"{name(case)}, {check.__name__}: {said}")
+    if failures:
+        raise AssertionError("\n".join([f"{len(failures)} failed:", *failures])) from first
+
+
+@pytest.fixture(scope="session")
+def every() -> Callable[..., None]:
+    """`every(cases, check, ...)` runs each check on each case, and names all that fail."""
+    return run_every
+
+
+class Each(list[Any]):
+    """The values that one test with the mark `each` goes through."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`@pytest.mark.each("op", ops)` is a parametrization that makes one test of all values.
+
+    A test of its own takes more time than most checks do. With -k each value has one, so that
+    `-k softmax` finds what is known of that op.
+    """
+    for mark in metafunc.definition.iter_markers("each"):
+        argument, values = mark.args
+        ids = mark.kwargs.get("ids", str)
+        if metafunc.config.option.keyword:
+            metafunc.parametrize(argument, values, ids=ids)
+        else:
+            metafunc.parametrize(argument, [Each(values)], ids=["each"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Calls a test with the mark `each` for every value."""
+    mark = pyfuncitem.get_closest_marker("each")
+    if mark is None or not isinstance(pyfuncitem.funcargs[mark.args[0]], Each):
+        return None
+    argument = mark.args[0]
+    parameters = inspect.signature(pyfuncitem.obj).parameters
+    given = {name: pyfuncitem.funcargs[name] for name in parameters}
+
+    @functools.wraps(pyfuncitem.obj)
+    def check(value: Any) -> None:
+        pyfuncitem.obj(**given | {argument: value})
+
+    run_every(given[argument], check, name=mark.kwargs.get("ids", str))
+    return True
 
 
 def module_at(name: str, path: Path) -> ModuleType:

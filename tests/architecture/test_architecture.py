@@ -256,7 +256,7 @@ class TestLevels:
         homeless = [module for module in modules() if level_of(module) is None]
         assert not homeless, f"give {sorted(homeless)} a level in LEVELS"
 
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_imports_go_down(self, path):
         own = module_of(path)
         wrong = [
@@ -267,7 +267,7 @@ class TestLevels:
         ]
         assert not wrong, "\n".join(wrong)
 
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_own_modules_are_imported_at_the_top(self, path):
         late = [
             place(path, one.line)
@@ -297,7 +297,7 @@ class TestLevels:
         for module in graph:
             visit(module, ())
 
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_array_api_is_for_plugins(self, path):
         if ARRAY_API not in path.relative_to(CORE).parts:
             used = [one.line for one in imports(path) if top(one.module) == ARRAY_API]
@@ -311,7 +311,7 @@ class TestThirdParty:
         lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
         return {re.split(r"[\[<>=!~ ;]", line)[0] for line in lines}
 
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_is_declared_and_imported_late_where_heavy(self, path):
         conformance = module_of(path).startswith("pullback.conformance")
         for one in imports(path):
@@ -326,14 +326,14 @@ class TestThirdParty:
                 f"{place(path, one.line)}: import {name} inside the function that needs it"
             )
 
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_pluggy_is_the_plugin_systems_own(self, path):
         if path.name != "hookspecs.py":
             assert "pluggy" not in {one.module.split(".")[0] for one in imports(path)}
 
 
 class TestBackendsAreNotNamed:
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_in_core(self, path):
         skipped = docstrings(path)
         found = []
@@ -355,7 +355,7 @@ class TestBackendsAreNotNamed:
                 found.append(f"{place(path, node.lineno)}: {text!r}")
         assert not found, "core knows no backend by name:\n" + "\n".join(found)
 
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_nor_told_apart(self, path):
         found = [
             f"{place(path, node.lineno)}: {ast.unparse(node)}"
@@ -400,7 +400,7 @@ class TestBackendsAreNotNamed:
 
 
 class TestNumPy:
-    @pytest.mark.parametrize("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", core_files(), ids=module_of)
     def test_does_not_compute_in_core(self, path):
         name = path.relative_to(CORE).as_posix()
         allowed = INTERCHANGE.union(
@@ -431,7 +431,7 @@ class TestNumPy:
 
 
 class TestBackendPackages:
-    @pytest.mark.parametrize("path", backend_files(), ids=lambda path: path.stem)
+    @pytest.mark.each("path", backend_files(), ids=lambda path: path.stem)
     def test_use_what_core_offers_them(self, path):
         for one in imports(path):
             if is_ours(one.module) and one.module != "pullback":
@@ -442,7 +442,7 @@ class TestBackendPackages:
                 private = [part for part in one.module.split(".") if part.startswith("_")]
                 assert not private, place(path, one.line)
 
-    @pytest.mark.parametrize("path", backend_files(), ids=lambda path: path.stem)
+    @pytest.mark.each("path", backend_files(), ids=lambda path: path.stem)
     def test_do_not_use_each_other(self, path):
         project, _, own = path.relative_to(BACKENDS).parts[:3]
         # A kernel pack stands on the backend that it is for, and says so.
@@ -458,7 +458,7 @@ class TestBackendPackages:
 
 
 class TestFiles:
-    @pytest.mark.parametrize(
+    @pytest.mark.each(
         "path", [*core_files(), *backend_files()], ids=lambda path: "/".join(path.parts[-2:])
     )
     def test_can_be_read_in_one_sitting(self, path):

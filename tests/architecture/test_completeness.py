@@ -47,7 +47,7 @@ class Tolerant(doctest.OutputChecker):
 
 
 def over(found):
-    return pytest.mark.parametrize("op", found, ids=lambda op: op.name)
+    return pytest.mark.each("op", found, ids=lambda op: op.name)
 
 
 def run_examples(test):
@@ -100,7 +100,7 @@ def test_has_samples(op):
     assert len(SUITES[op.name].samples) >= 2
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.each("name", SUITES)
 def test_suite_is_of_an_op(name):
     assert name in OPS
     op = OPS[name]
@@ -137,7 +137,7 @@ def test_primitive_is_served(op):
     assert as_device("cpu").backend.kernels_for(op.name)
 
 
-@pytest.mark.parametrize("name", array_api.kernels(np))
+@pytest.mark.each("name", array_api.kernels(np))
 def test_generic_kernel_has_the_signature_of_its_op(name):
     validation.check_kernel(name, array_api.kernels(np)[name], "array_api")
 
@@ -160,7 +160,7 @@ def _modules():
             yield info.name
 
 
-@pytest.mark.parametrize("name", list(_modules()))
+@pytest.mark.each("name", list(_modules()))
 def test_examples_of_module_run(name):
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)

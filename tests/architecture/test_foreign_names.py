@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import pickle
 import re
@@ -37,12 +38,13 @@ TABLES = {
     "calls": keywords.CALLS,
 }
 ENTRIES = [
-    pytest.param(table, names, text, id=f"{table}: {names.split()[0]}")
+    (f"{table}: {names.split()[0]}", text)
     for table, entries in TABLES.items()
     for names, text in entries.items()
 ]
 
 
+@functools.cache
 def known() -> dict[str, Any]:
     """Returns objects for the names in suggestions."""
     model = pb.Sequential([pb.layers.Dense(3, input_shape=(3,))])
@@ -94,8 +96,9 @@ def test_there_are_many() -> None:
     assert sum(len(names.split()) for table in TABLES.values() for names in table) > 600
 
 
-@pytest.mark.parametrize(("table", "names", "text"), ENTRIES)
-def test_what_is_suggested_exists(table: str, names: str, text: str) -> None:
+@pytest.mark.each("entry", ENTRIES, ids=lambda entry: entry[0])
+def test_what_is_suggested_exists(entry: tuple[str, str]) -> None:
+    text = entry[1]
     objects_ = known()
     for code in code_in(text):
         if re.fullmatch(r"\w+=(\w+)?", code):

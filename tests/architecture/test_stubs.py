@@ -51,7 +51,7 @@ def test_are_up_to_date():
     assert not tool().outdated(), "run `uv run tools/stubs.py`"
 
 
-@pytest.mark.parametrize("op", OURS.values(), ids=lambda op: op.name)
+@pytest.mark.each("op", OURS.values(), ids=lambda op: op.name)
 def test_say_what_the_table_says(op):
     name = op.body.__name__
     body = annotations(functions(file_of(op, ".py"))[name])

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from functools import cache, wraps
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -36,19 +38,28 @@ def example():
 pb.register_backend(example().MinimalBackend(), replace=True)
 MINIMAL = as_device("minimal")
 
-CASES = [
-    case
-    for name, suite in load().items()
-    if name in OPS
-    for case in cases(OPS[name], suite, MINIMAL)
-]
-# One dtype of each sample, and one sample of each op to differentiate; all by the slow test.
-FIRST = {}
-FIRST_SMOOTH = {}
-for case in CASES:
-    FIRST.setdefault((case.op.name, id(case.sample)), case)
-    if case.op.differentiable and case.sample.gradient and case.dtype == dtypes.float64:
-        FIRST_SMOOTH.setdefault(case.op.name, case)
+SUITES = load()
+NAMES = [name for name in SUITES if name in OPS]
+
+
+@cache
+def cases_of(name):
+    return list(cases(OPS[name], SUITES[name], MINIMAL))
+
+
+def once(name):
+    """Each sample in one dtype; all in the slow test."""
+    first = {}
+    for case in cases_of(name):
+        first.setdefault(id(case.sample), case)
+    return list(first.values())
+
+
+def smooth(name):
+    """One sample to differentiate; all in the slow test."""
+    found = [case for case in cases_of(name) if case.sample.gradient]
+    return [case for case in found if case.dtype == dtypes.float64][:1]
+
 
 NEURAL = {
     "activations", "softmax", "losses", "convolution", "pooling", "normalization",
@@ -57,19 +68,23 @@ NEURAL = {
 }  # fmt: skip
 
 
-def over(found):
-    return pytest.mark.parametrize("case", found, ids=str)
+def over(names):
+    return pytest.mark.parametrize("name", names)
 
 
-def checked(case, *wanted):
-    """Runs checks; an op may ask for a primitive of another tier, never for one of the core."""
-    missing = None
-    try:
-        for check in wanted:
+def of_the_core(check):
+    """A check of an op that may ask for a primitive of another tier, never for one of the core."""
+
+    @wraps(check)
+    def checked(case):
+        missing = None
+        try:
             check(case)
-    except pb.errors.MissingKernelError as error:
-        missing = error.tier
-    assert missing not in MINIMAL.backend.tiers
+        except pb.errors.MissingKernelError as error:
+            missing = error.tier
+        assert missing not in MINIMAL.backend.tiers
+
+    return checked
 
 
 def test_it_has_the_core_and_nothing_else():
@@ -77,25 +92,25 @@ def test_it_has_the_core_and_nothing_else():
     assert set(MINIMAL.backend.kernels) == core
 
 
-@over(FIRST.values())
-def test_values(case):
-    checked(case, checks.value, checks.rules, checks.unchanged)
+@over(NAMES)
+def test_values(name, every):
+    every(once(name), *map(of_the_core, (checks.value, checks.rules, checks.unchanged)))
 
 
-@over(FIRST_SMOOTH.values())
-def test_gradients(case):
-    checked(case, checks.gradient)
+@over([name for name in NAMES if OPS[name].differentiable])
+def test_gradients(name, every):
+    every(smooth(name), of_the_core(checks.gradient))
 
 
 @pytest.mark.slow
-@over(CASES)
-def test_everything(case):
-    checked(case, *checks.CHECKS.values())
+@over(NAMES)
+def test_everything(name, every):
+    every(cases_of(name), *map(of_the_core, checks.CHECKS.values()))
 
 
 def test_networks_need_the_core_alone():
     beyond = set()
-    for case in FIRST.values():
+    for case in chain(*map(once, NAMES)):
         if case.op.family in NEURAL:
             try:
                 case.call()

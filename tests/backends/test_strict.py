@@ -4,6 +4,7 @@ The backend below is these kernels and nothing else, so what passes here is what
 over an array API namespace starts with.
 """
 
+from functools import cache
 from typing import ClassVar
 
 import array_api_strict as xp
@@ -41,19 +42,27 @@ pb.register_backend(StrictBackend(), replace=True)
 STRICT = as_device("standard")
 
 SUITES = load()
-CASES = [
-    case
-    for name, suite in SUITES.items()
-    if name in OPS
-    for case in cases(OPS[name], suite, STRICT)
-]
-# One dtype of each sample, and one sample of each op to differentiate; all by the slow test.
-FIRST = {}
-FIRST_SMOOTH = {}
-for case in CASES:
-    FIRST.setdefault((case.op.name, id(case.sample)), case)
-    if case.op.differentiable and case.sample.gradient and case.dtype == dtypes.float64:
-        FIRST_SMOOTH.setdefault(case.op.name, case)
+NAMES = [name for name in SUITES if name in OPS]
+
+
+@cache
+def cases_of(name):
+    return list(cases(OPS[name], SUITES[name], STRICT))
+
+
+def once(name):
+    """Each sample in one dtype; all in the slow test."""
+    first = {}
+    for case in cases_of(name):
+        first.setdefault(id(case.sample), case)
+    return list(first.values())
+
+
+def smooth(name):
+    """One sample to differentiate; all in the slow test."""
+    found = [case for case in cases_of(name) if case.sample.gradient]
+    return [case for case in found if case.dtype == dtypes.float64][:1]
+
 
 # The library passes NumPy's remarks on divisions by zero and the like through, and makes one of its
 # own where its dtypes meet NumPy's as keys of one dictionary.
@@ -63,8 +72,8 @@ pytestmark = [
 ]
 
 
-def over(found):
-    return pytest.mark.parametrize("case", found, ids=str)
+def over(names):
+    return pytest.mark.parametrize("name", names)
 
 
 def test_every_primitive_has_a_kernel():
@@ -73,19 +82,17 @@ def test_every_primitive_has_a_kernel():
     ] == []
 
 
-@over(FIRST.values())
-def test_values(case):
-    checks.value(case)
-    checks.rules(case)
-    checks.unchanged(case)
+@over(NAMES)
+def test_values(name, every):
+    every(once(name), checks.value, checks.rules, checks.unchanged)
 
 
-@over(FIRST_SMOOTH.values())
-def test_gradients(case):
-    checks.gradient(case)
+@over([name for name in NAMES if OPS[name].differentiable])
+def test_gradients(name, every):
+    every(smooth(name), checks.gradient)
 
 
-@pytest.mark.parametrize("name", [n for n, suite in SUITES.items() if suite.errors and n in OPS])
+@over([name for name in NAMES if SUITES[name].errors])
 def test_errors(name):
     checks.wrong_calls(OPS[name], SUITES[name], STRICT)
 
@@ -98,7 +105,6 @@ def test_a_dtype_that_the_backend_does_not_hold():
 
 
 @pytest.mark.slow
-@over(CASES)
-def test_everything(case):
-    for check in checks.CHECKS.values():
-        check(case)
+@over(NAMES)
+def test_everything(name, every):
+    every(cases_of(name), *checks.CHECKS.values())

@@ -75,7 +75,7 @@ def test_helpers_come_after_the_body(name, functions):
     assert [part.name for part in ast.parse(contract.body(OPS[name])).body] == functions
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@pytest.mark.each("op", OPS.values(), ids=lambda op: op.name)
 def test_every_body_is_source(op):
     parts = ast.parse(contract.body(op)).body
     if op.primitive:
@@ -105,7 +105,7 @@ def test_json_has_the_same(capsys):
     assert len(everything["ops"]) == len(OPS)
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@pytest.mark.each("op", OPS.values(), ids=lambda op: op.name)
 def test_every_contract_is_in_words(op):
     text = show(op)
     assert "`" not in text.partition("\ncall:")[0]

@@ -80,7 +80,7 @@ def test_rule_of_what_is_not_differentiable(define):
 # Signatures --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@pytest.mark.each("op", OPS.values(), ids=lambda op: op.name)
 def test_public_function_has_the_signature_of_its_definition(op):
     f = op.function
     assert inspect.signature(f) == inspect.signature(op.body)
@@ -122,7 +122,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.each("case", CASES)
 def test_both_ways_agree(case):
     op = case.op
     inputs = case.tensors()
@@ -137,7 +137,7 @@ def test_both_ways_agree(case):
             assert one.dtype == other.dtype
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.each("case", CASES)
 def test_host_data_are_taken_as_tensors_are(case):
     expected = results(case.call())
     found = results(case.call(list(case.inputs)))

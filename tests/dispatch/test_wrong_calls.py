@@ -269,7 +269,7 @@ def test_ten_thousand_wrong_calls_of_ops(call, as_tensors, taped):
     check(*call, as_tensors=as_tensors, taped=taped)
 
 
-@pytest.mark.parametrize("name", sorted(BY_OP))
+@pytest.mark.each("name", sorted(BY_OP))
 def test_every_op_takes_no_tensor_for_text(name):
     """Text in place of each input in turn."""
     _, inputs, attributes = BY_OP[name][0]
@@ -281,7 +281,7 @@ def test_every_op_takes_no_tensor_for_text(name):
             assert outcome is not None, f"{name}: took {wrong!r} for input {position} of {value!r}"
 
 
-@pytest.mark.parametrize("name", sorted(BY_OP))
+@pytest.mark.each("name", sorted(BY_OP))
 def test_every_attribute_is_checked(name):
     """An object that is nothing in particular, in the place of each attribute in turn."""
     op = OPS[name]

@@ -69,8 +69,9 @@ def test_what_is_no_dtype(value):
 # Promotion ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("a", "b"), PAIRS, ids=str)
-def test_promotion_is_symmetric_and_above_both(a, b):
+@pytest.mark.each("pair", PAIRS)
+def test_promotion_is_symmetric_and_above_both(pair):
+    a, b = pair
     if {a, b} in [{dt.uint64, signed} for signed in dt.SIGNED]:
         with pytest.raises(errors.DTypeError, match="astype"):
             dt.promote_types(a, b)
