@@ -19,7 +19,7 @@ import pytest
 # No collections while tests are collected: what they make lives until the end.
 gc.disable()
 # Processes that tests start, some hundred, compile the package once for all.
-if sys.dont_write_bytecode:
+if sys.dont_write_bytecode and sys.pycache_prefix is None:
     sys.dont_write_bytecode = False
     del os.environ["PYTHONDONTWRITEBYTECODE"]
     cache = Path(__file__).parent / ".pytest_cache" / "bytecode"
