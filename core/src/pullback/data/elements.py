@@ -147,7 +147,7 @@ def _stack(column: Column) -> Leaf:
     if any(type(leaf) is Tensor for leaf in column):
         return stack(list(column))
     if isinstance(column[0], (str, bytes)):
-        return np.array(column, dtype=object)
+        return np.array([_array(leaf) for leaf in column], dtype=object)
     arrays = _of_one_dtype([_host(leaf) for leaf in column])
     shapes = sorted({array.shape for array in arrays})
     if len(shapes) > 1:
@@ -206,7 +206,7 @@ def padded(
 
 def _pad(column: Column, wanted: Sequence[int | None] | None, value: object) -> Leaf:
     if isinstance(column[0], (str, bytes)):
-        return np.array(column, dtype=object)
+        return np.array([_array(leaf) for leaf in column], dtype=object)
     arrays = _of_one_dtype([_array(leaf) for leaf in column])
     if len({array.ndim for array in arrays}) > 1:
         ranks = sorted({array.ndim for array in arrays})

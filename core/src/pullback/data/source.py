@@ -75,7 +75,7 @@ class Cursor:
     def skip(self, count: int) -> int:
         """Skips up to `count` elements, and returns how many there were.
 
-        Cursors that can skip elements without making them do so.
+        Cursors that can skip elements without making them do so. With 0 nothing happens.
         """
         for done in range(count):
             try:

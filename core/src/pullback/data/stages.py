@@ -268,6 +268,8 @@ class SkipCursor(CountingStage):
         return self.source.next_batch(count)
 
     def skip(self, count: int) -> int:
+        if not count:
+            return 0
         self._begin()
         return self.source.skip(count)
 
@@ -292,6 +294,8 @@ class ShardCursor(CountingStage):
         return element
 
     def skip(self, count: int) -> int:
+        if not count:
+            return 0
         begin = self.count
         end = begin + super().skip(
             (self.shard - begin) % self.shards + 1 + (count - 1) * self.shards
