@@ -715,7 +715,7 @@ class TestDamage:
         monkeypatch.setattr(folder, "write_file", dying(folder.write_file))
         monkeypatch.setattr(folder, "sync", dying(folder.sync))
         monkeypatch.setattr(Path, "rename", dying(Path.rename))
-        monkeypatch.setattr(folder.shutil, "rmtree", dying(shutil.rmtree))
+        monkeypatch.setattr(shutil, "rmtree", dying(shutil.rmtree))
         died = True
         try:
             checkpoint.save(tmp_path, step=1)

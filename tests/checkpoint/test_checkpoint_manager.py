@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import _replacing
 from pullback.checkpoint import folder, reading
 
 
@@ -153,20 +154,23 @@ class TestLeftovers:
         whole = (tmp_path / "ckpt-2").rename(tmp_path / ".ckpt-2.old")
         assert whole.is_dir()
         # Written half, whole and not renamed, removed half, replaced and not removed.
-        (tmp_path / ".ckpt-7.123.tmp").mkdir()
-        (tmp_path / ".ckpt-7.123.tmp" / "arrays.safetensors").write_bytes(b"x")
+        dead = 99_999_999
+        half = _replacing.temporary_name(tmp_path / "ckpt-7", dead)
+        half.mkdir()
+        (half / "arrays.safetensors").write_bytes(b"x")
         folder.write(tmp_path / "ckpt-8", pb.Checkpoint(x=pb.Variable(8.0)).contents())
-        (tmp_path / "ckpt-8").rename(tmp_path / ".ckpt-8.123.tmp")
+        (tmp_path / "ckpt-8").rename(_replacing.temporary_name(tmp_path / "ckpt-8", dead))
         (tmp_path / "ckpt-5").mkdir()
         (tmp_path / "ckpt-5" / "arrays.safetensors").write_bytes(b"x")
         (tmp_path / ".ckpt-1.old").mkdir()
-        (tmp_path / ".other-7.123.tmp").mkdir()
+        other = _replacing.temporary_name(tmp_path / "other-7", dead)
+        other.mkdir()
         _, again = manager_of(tmp_path, keep=3)
         assert names(again) == ["ckpt-1", "ckpt-2"]
         assert again.latest == str(tmp_path / "ckpt-2")
         again.restore_latest().assert_complete()
         again.save(step=9)
-        assert sorted(os.listdir(tmp_path)) == [".other-7.123.tmp", "ckpt-1", "ckpt-2", "ckpt-9"]
+        assert sorted(os.listdir(tmp_path)) == [other.name, "ckpt-1", "ckpt-2", "ckpt-9"]
 
     def test_reading_changes_nothing(self, tmp_path):
         _, manager = manager_of(tmp_path)

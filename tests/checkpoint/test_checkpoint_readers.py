@@ -251,7 +251,7 @@ class TestBesideAWriter:
         path = save(tmp_path, x, 1)
 
         def gone(path):
-            raise reading._Fault("gone", None)
+            raise reading._Fault("gone", path, None)
 
         monkeypatch.setattr(reading, "_whole", gone)
         with pytest.raises(pb.errors.CheckpointError, match="keep more of them"):
@@ -280,13 +280,13 @@ class TestBesideAWriter:
         def dies(path):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(folder.shutil, "rmtree", dies)
+        monkeypatch.setattr(shutil, "rmtree", dies)
         with pytest.raises(KeyboardInterrupt):
             folder.remove(tmp_path / "ckpt-1")
         assert not os.path.exists(path)
         assert names.numbered(tmp_path / "ckpt") == []
         monkeypatch.undo()
-        assert folder.tidy(tmp_path / "ckpt")
+        assert folder.tidy_all(tmp_path / "ckpt")
         assert os.listdir(tmp_path) == []
 
     def test_removing_does_not_bring_the_replaced_one_back(self, tmp_path, x):

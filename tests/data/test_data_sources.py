@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import _replacing
 from pullback.data.elements import from_foreign
 from pullback.data.encoding import decode, encode
 
@@ -409,6 +410,14 @@ class TestCache:
         (path.with_name("other")).write_bytes(b"something else")
         with pytest.raises(pb.errors.DataError, match="is not a cache"):
             list(Dataset.range(5).cache(path.with_name("other")))
+
+    def test_what_killed_writers_left_is_removed(self, tmp_path):
+        path = tmp_path / "cache"
+        for process in (os.getppid(), 99_999_999):
+            _replacing.temporary_name(path, process).write_bytes(b"half")
+        list(Dataset.range(3).cache(path))
+        cache, of_the_living = sorted(os.listdir(tmp_path), key=len)
+        assert (cache, f"-{os.getppid()}-" in of_the_living) == ("cache", True)
 
     def test_every_bit_of_a_file_counts(self, tmp_path):
         path = tmp_path / "cache"

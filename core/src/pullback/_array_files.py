@@ -234,19 +234,6 @@ def write_file(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def put(temporary: Path, path: Path, aside: Path) -> None:
-    """Renames a folder to its name; an old one is set aside, or put back on an error."""
-    if os.path.lexists(path):
-        path.rename(aside)
-    try:
-        temporary.rename(path)
-    except BaseException:
-        if os.path.lexists(aside) and not os.path.lexists(path):
-            with suppress(OSError):
-                aside.rename(path)
-        raise
-
-
 def sync(folder: Path) -> None:
     """Makes the names in a folder as durable as their files."""
     # Systems that cannot open a folder need no sync.

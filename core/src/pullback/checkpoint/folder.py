@@ -11,27 +11,34 @@ leaves the old one. Nothing in it is code, and nothing is unpickled.
 from __future__ import annotations
 
 import functools
-import glob
 import os
-import re
-import shutil
-import stat
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from pullback import errors
-from pullback._array_files import array_bytes, describe, put, sync, write_file
+from pullback._array_files import array_bytes, describe, sync, write_file
+from pullback._replacing import (
+    actual,
+    aside,
+    begin,
+    discard,
+    end,
+    put,
+    remains,
+    settle,
+    temporary,
+    tidy,
+)
 from pullback.checkpoint import manifest, names
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
 from pullback.checkpoint.reading import read, seen
 
-__all__ = ["read", "remove", "tidy", "write"]
+__all__ = ["read", "remove", "tidy_all", "write"]
 
 #: The times of checkpoints that this process has read, with the state of their manifests.
 _TIMES: dict[Path, tuple[tuple[int, ...], int]] = {}
@@ -53,16 +60,16 @@ def write(path: Path, contents: Contents) -> bool:
     """
     arrays = {name: np.asarray(array) for name, array in contents.arrays.items()}
     descriptions = {name: describe(array) for name, array in arrays.items()}
-    temporary, aside = _temporary(path), names.aside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _tidy(path)
-        temporary.mkdir()
-        write_file(temporary / ARRAYS, array_bytes(arrays))
-        saved = _next_time(path.parent)
-        write_file(temporary / MANIFEST, manifest.written(contents, descriptions, saved))
-        sync(temporary)
-        put(temporary, path, aside)
+        tidy(path)
+        with temporary(path) as new:
+            new.mkdir()
+            write_file(new / ARRAYS, array_bytes(arrays))
+            saved = _next_time(path.parent)
+            write_file(new / MANIFEST, manifest.written(contents, descriptions, saved))
+            sync(new)
+            put(new, path)
         sync(path.parent)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(
@@ -70,9 +77,7 @@ def write(path: Path, contents: Contents) -> bool:
         ) from error
     finally:
         _TIMES.pop(path, None)
-        with suppress(OSError, ValueError):
-            _discard(temporary)
-    return _without(aside, functools.partial(_discard, aside))
+    return _without(aside(path), functools.partial(settle, path))
 
 
 def _next_time(folder: Path) -> int:
@@ -86,7 +91,7 @@ def _next_time(folder: Path) -> int:
 
 
 def _time_of(path: Path) -> int | None:
-    file = names.actual(path) / MANIFEST
+    file = actual(path) / MANIFEST
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -104,10 +109,6 @@ def _time_of(path: Path) -> int | None:
     return when
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
 # ---------------------------------------------------------------------------------------------
 # Removing.
 
@@ -118,16 +119,15 @@ def remove(path: Path) -> None:
     Raises:
         CheckpointError: for errors of the file system.
     """
-    hidden, aside = _temporary(path), names.aside(path)
+    hidden = begin(path)
     try:
-        _discard(hidden)
         if os.path.lexists(path):
             # Otherwise it would be read in place of the removed checkpoint.
-            _discard(aside)
+            settle(path)
         else:
-            path = aside
+            path = aside(path)
         path.rename(hidden)
-        _discard(hidden)
+        end(hidden)
     except OSError as error:
         if not any(map(os.path.lexists, (path, hidden))):
             # Another process has removed it.
@@ -137,24 +137,23 @@ def remove(path: Path) -> None:
         ) from error
 
 
-def tidy(prefix: Path) -> bool:
+def tidy_all(prefix: Path) -> bool:
     """Cleans up after processes that died while they wrote or removed checkpoints of a stem.
 
-    Only for the process that writes them: it removes unfinished checkpoints of others.
+    Only for the process that writes them: it removes unfinished checkpoints of other machines.
 
     Returns:
         True if everything was cleaned up. If not, that is a warning: nothing is lost.
     """
-    temporary = rf"\.{re.escape(prefix.name)}-[0-9]+\.[0-9]+\.tmp"
 
     def clean_up(path: Path) -> None:
         number = names.number(prefix.name, path)
         if number is not None:
-            _tidy(prefix.with_name(f"{prefix.name}-{number}"))
+            tidy(prefix.with_name(f"{prefix.name}-{number}"))
             if path.is_dir() and set(os.listdir(path)) <= {ARRAYS}:
-                _discard(path)
-        elif re.fullmatch(temporary, path.name):
-            _discard(path)
+                discard(path)
+        elif names.number(prefix.name, Path(remains(path, others_after=0) or ".")) is not None:
+            discard(path)
 
     try:
         entries = names.entries(prefix.parent)
@@ -166,30 +165,6 @@ def tidy(prefix: Path) -> bool:
     for entry in entries:
         is_tidy &= _without(entry, functools.partial(clean_up, entry))
     return is_tidy
-
-
-def _tidy(path: Path) -> None:
-    """Cleans up after a process that died while it wrote or removed this checkpoint."""
-    aside = names.aside(path)
-    if os.path.lexists(aside):
-        if os.path.lexists(path):
-            _discard(aside)
-        else:
-            aside.rename(path)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        _discard(left)
-
-
-def _discard(path: Path) -> None:
-    """Removes a folder, or a link without its target."""
-    try:
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    except FileNotFoundError:
-        if os.path.lexists(path):
-            raise
 
 
 def _without(path: Path, action: Callable[[], None]) -> bool:

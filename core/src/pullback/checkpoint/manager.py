@@ -183,7 +183,7 @@ class CheckpointManager(Closing):
         self._highest = 0
         for path in names.numbered(self._prefix):
             folder.remove(path)
-        folder.tidy(self._prefix)
+        folder.tidy_all(self._prefix)
 
 
 class _Shelf:
@@ -198,7 +198,7 @@ class _Shelf:
 
     def write(self, path: Path, contents: Contents) -> None:
         """Writes a checkpoint, then removes those that are not kept."""
-        was_tidy = self.is_tidy or folder.tidy(self.prefix)
+        was_tidy = self.is_tidy or folder.tidy_all(self.prefix)
         self.is_tidy = False
         is_alone = folder.write(path, contents)
         self.is_tidy = self._remove_others(path) and is_alone and was_tidy

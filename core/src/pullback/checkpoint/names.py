@@ -1,7 +1,7 @@
 """The names of checkpoints in a folder, and how they are found.
 
 A checkpoint is a folder "<stem>-<number>". While it is replaced it is set aside as
-".<stem>-<number>.old"; while it is written or removed it is ".<stem>-<number>.<process>.tmp".
+".<stem>-<number>.old"; while it is written or removed it has a temporary name of its writer's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pullback import errors
+from pullback._replacing import aside
 
 ARRAYS = "arrays.safetensors"
 MANIFEST = "manifest.json"
@@ -102,17 +103,6 @@ def entries(folder: Path) -> list[Path]:
         raise errors.CheckpointError(
             f"the folder {str(folder)!r} cannot be listed: {error}; check that it can be read"
         ) from error
-
-
-def aside(path: Path) -> Path:
-    """Returns the path of a checkpoint while another takes its place."""
-    return path.with_name(f".{path.name}.old")
-
-
-def actual(path: Path) -> Path:
-    """Returns where a checkpoint is: in its place, or aside if a process died replacing it."""
-    other = aside(path) if path.name else path
-    return other if not os.path.exists(path) and os.path.isdir(other) else path
 
 
 def listed(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pullback import errors
 from pullback._array_files import LaterVersion, opened, read_arrays
+from pullback._replacing import actual
 from pullback.checkpoint import manifest, names
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
@@ -24,21 +25,23 @@ _PATIENCE = 100
 class _Fault(ValueError):
     """The reason why a path holds no complete checkpoint."""
 
-    def __init__(self, why: str, data: bytes | None, version: str | None = None) -> None:
+    def __init__(self, why: str, at: Path, data: bytes | None, version: str | None = None) -> None:
         super().__init__(why)
+        #: Where it was looked for.
+        self.at = at
         #: The manifest that was read; None if there was none.
         self.data = data
         self.version = version
 
     def persists(self, path: Path) -> bool:
         """True if no process has replaced the checkpoint since."""
-        return seen(path) == self.data
+        return actual(path) == self.at and seen(path) == self.data
 
 
 def seen(path: Path) -> bytes | None:
     """Returns the manifest of a checkpoint; None if it is missing or cannot be read."""
     try:
-        with opened(names.actual(path) / MANIFEST) as file:
+        with opened(actual(path) / MANIFEST) as file:
             return file.read()
     except (OSError, ValueError):
         return None
@@ -46,20 +49,20 @@ def seen(path: Path) -> bytes | None:
 
 def _whole(path: Path) -> Contents:
     """Reads a checkpoint, and verifies every part; raises `_Fault`."""
-    at = names.actual(path)
+    at = actual(path)
     data = None
     try:
         with opened(at / MANIFEST) as file:
             data = file.read()
         content = manifest.parsed(data)
     except LaterVersion as error:
-        raise _Fault("it is of a later version", data, str(error)) from None
+        raise _Fault("it is of a later version", at, data, str(error)) from None
     except (OSError, ValueError) as error:
-        raise _Fault(f"{MANIFEST}: {error}", data) from None
+        raise _Fault(f"{MANIFEST}: {error}", at, data) from None
     try:
         arrays = read_arrays(at / ARRAYS, content["arrays"])
     except (OSError, ValueError, TypeError, OverflowError) as error:
-        raise _Fault(str(error), data) from None
+        raise _Fault(str(error), at, data) from None
     return Contents(
         arrays,
         content["objects"],
@@ -96,7 +99,7 @@ def _error(path: Path, fault: _Fault) -> errors.CheckpointError:
             f"to {manifest.VERSION}; upgrade it: pip install --upgrade pullback"
         )
     newest = None
-    if not os.path.isdir(names.actual(path)):
+    if not os.path.isdir(actual(path)):
         with suppress(errors.CheckpointError):
             newest = latest_checkpoint(path.parent)
         return errors.CheckpointError(
@@ -122,7 +125,7 @@ def metric(path: Path) -> float | None:
     Raises:
         OSError: for errors of the file system.
     """
-    with opened(names.actual(path) / MANIFEST) as file:
+    with opened(actual(path) / MANIFEST) as file:
         data = file.read()
     try:
         return manifest.measure(manifest.parsed(data))
@@ -184,4 +187,4 @@ def _has_moved(path: Path) -> bool:
     """True if a folder without a manifest was a checkpoint that has been moved or removed."""
     if names.rank(path) < 0:
         return False
-    return not os.path.lexists(names.actual(path)) or seen(path) is not None
+    return not os.path.lexists(actual(path)) or seen(path) is not None

@@ -18,7 +18,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback._array_files import SAFETENSORS, Array, opened
+from pullback._array_files import SAFETENSORS, Array, opened, write_file
+from pullback._replacing import clear, temporary
 from pullback.dtypes import DType
 from pullback.layers.layer import Layer
 from pullback.shapes import Shape
@@ -379,14 +380,12 @@ def _write(path: Path, arrays: dict[str, Array], metadata: Mapping[str, str] | N
 
 
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        clear(path)
+        with temporary(path) as new:
+            write_file(new, data)
+            new.replace(path)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(f"{str(path)!r} could not be written: {error}") from error
 

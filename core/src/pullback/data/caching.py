@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import uuid
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pullback import errors
+from pullback._replacing import begin, clear, end
 from pullback.data.elements import Element
 from pullback.data.encoding import decode, encode
 from pullback.data.source import Cursor, Position
@@ -139,7 +139,8 @@ class _Writer:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        clear(path)
+        self.temporary = begin(path)
         self.file = self.temporary.open("wb")
         self.file.write(_HEADER)
         self.count = 0
@@ -162,7 +163,7 @@ class _Writer:
 
 def _discard(file: BinaryIO, path: Path) -> None:
     file.close()
-    path.unlink(missing_ok=True)
+    end(path)
 
 
 def _read(path: Path, begin: int) -> Iterator[Element]:

@@ -20,6 +20,7 @@ from pullback._array_files import (
 )
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
+from pullback._replacing import actual
 from pullback._symbols import HostNumber
 from pullback._tree import each
 from pullback.devices import Device, as_device
@@ -42,6 +43,9 @@ assert vjp
 assert joint
 
 __all__ = ["LoadedProgram", "load_program"]
+
+#: The number of attempts to read a folder that changes.
+_PATIENCE = 100
 
 
 class LoadedProgram:
@@ -253,19 +257,13 @@ def load_program(
     path = Path(folder)
     target = as_device(device)
     try:
-        with opened(path / PROGRAM) as file:
-            data = file.read()
-    except (OSError, ValueError) as error:
+        content, arrays = _read(path)
+        return program_of(content, arrays, target)
+    except OSError as error:
         raise errors.CheckpointError(
             f"there is no saved program {str(path)!r}: {error}; write one with "
             f"pb.function(f).lower(...).save(folder)"
         ) from None
-    try:
-        content = unsealed(data, FORMAT, VERSION)
-        descriptions = mapping(content.get("arrays"), "arrays")
-        for name, description in descriptions.items():
-            check_description(name, description)
-        return program_of(content, read_arrays(path / ARRAYS, descriptions), target)
     except LaterVersion as error:
         raise errors.CheckpointError(
             f"the saved program {str(path)!r} has version {error}, and this pullback reads up to "
@@ -276,6 +274,40 @@ def load_program(
             f"the saved program {str(path)!r} cannot be loaded: {error}; if it is damaged, save it "
             f"again"
         ) from error
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Reads the JSON and the arrays of a folder, which others may replace meanwhile.
+
+    Raises:
+        OSError: if there is no program.
+        ValueError: for files that are damaged.
+    """
+    for left in reversed(range(_PATIENCE)):
+        at, moment = _seen(path)
+        try:
+            with opened(at / PROGRAM) as file:
+                data = file.read()
+            content = unsealed(data, FORMAT, VERSION)
+            descriptions = mapping(content.get("arrays"), "arrays")
+            for name, description in descriptions.items():
+                check_description(name, description)
+            return content, read_arrays(at / ARRAYS, descriptions)
+        except (OSError, ValueError):
+            is_missing = moment is None and not os.path.isdir(at)
+            if not left or (_seen(path) == (at, moment) and (moment or is_missing)):
+                raise
+    raise AssertionError("unreachable")
+
+
+def _seen(path: Path) -> tuple[Path, tuple[int, ...] | None]:
+    """Returns where a program is, and what differs if another takes its place; None for none."""
+    at = actual(path)
+    try:
+        status = os.stat(at / PROGRAM)
+    except (OSError, ValueError):
+        return at, None
+    return at, (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def program_of(

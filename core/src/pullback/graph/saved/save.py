@@ -10,12 +10,12 @@ Nothing in it is code.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pullback import errors
-from pullback._array_files import Array, array_bytes, describe, put, sealed, sync, write_file
+from pullback._array_files import Array, array_bytes, describe, sealed, sync, write_file
+from pullback._replacing import put, settle, temporary, tidy
 from pullback._symbols import HostNumber
 from pullback.graph.graph import Attribute, Draw, Handle, Host, State
 from pullback.graph.returned import Items, Output
@@ -40,27 +40,33 @@ def save(program: Program, folder: str | os.PathLike[str]) -> None:
     content, arrays = content_of(program)
     content["arrays"] = {name: describe(array) for name, array in arrays.items()}
     path = Path(folder)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    aside = path.with_name(f".{path.name}.{os.getpid()}.old")
     try:
-        if path.exists() and any(path.iterdir()) and not (path / PROGRAM).exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tidy(path)
+        if _holds_other_files(path):
             raise errors.CheckpointError(
                 f"{str(path)!r} holds other files than a saved program; choose another folder"
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-        write_file(temporary / ARRAYS, array_bytes(arrays))
-        write_file(temporary / PROGRAM, sealed(FORMAT, VERSION, content))
-        sync(temporary)
-        put(temporary, path, aside)
+        with temporary(path) as new:
+            new.mkdir()
+            write_file(new / ARRAYS, array_bytes(arrays))
+            write_file(new / PROGRAM, sealed(FORMAT, VERSION, content))
+            sync(new)
+            put(new, path)
         sync(path.parent)
+        settle(path)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(
             f"the program could not be saved to {str(path)!r}: {error}"
         ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _holds_other_files(path: Path) -> bool:
+    try:
+        files = os.listdir(path)
+    except FileNotFoundError:
+        return False
+    return any(name not in (PROGRAM, ARRAYS) for name in files if not name.startswith("."))
 
 
 def content_of(program: Program) -> tuple[dict[str, Any], dict[str, Array]]:
