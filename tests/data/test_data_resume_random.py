@@ -218,7 +218,7 @@ def frozen(element):
 
 
 def event(following):
-    """What a call for the next element comes to: an element, the end, or an error."""
+    """Calls for the next element, and returns what comes: an element, the end, or an error."""
     try:
         return "element", frozen(following())
     except StopIteration:
@@ -228,7 +228,7 @@ def event(following):
 
 
 def events(iterator, limit=LIMIT):
-    """What the iterator does up to the end, an error or the limit."""
+    """Lists all that the iterator does up to the end, an error or the limit."""
     found = []
     with iterator:
         while len(found) < limit:
