@@ -8,7 +8,7 @@ Each mutant is one random change of a file: a comparison, an arithmetic or a boo
 constant, a condition turned round, two arguments exchanged, a statement left out. The tests that
 run its line are called, those of the fast lane first (`not slow`), then the slow ones; a mutant
 that no test notices is a survivor. Each outcome is a line of the results at once, so that an
-interrupted run goes on where it was. `--show` prints the survivors and the share of each lane.
+interrupted run goes on where it was. `--show` prints the survivors and how many each lane notices.
 
 It writes into the checkout that it is called in, and puts each file back: use a copy
 (`git worktree add`), and do not edit there meanwhile.
@@ -56,7 +56,7 @@ class Mutant:
         return f"{self.path}:{self.lines[0]}: {self.kind}: {before} -> {self.text}"
 
     def offsets(self, source: bytes) -> tuple[int, int]:
-        """Where the change begins and ends, in bytes."""
+        """The begin and the end of the change, in bytes."""
         starts = [0]
         for line in source.splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
@@ -112,7 +112,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def left_out(tree: ast.Module) -> set[ast.AST]:
-    """What no test can notice: annotations, messages, what is for type checkers."""
+    """The nodes that no test can notice: annotations, messages, what is for type checkers."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         match node:
@@ -175,7 +175,7 @@ def spread(tests: list[str]) -> list[str]:
 
 
 def noticed(tests: list[str], marks: str) -> bool:
-    """Whether one of the tests fails, or does not end."""
+    """Returns whether one of the tests fails, or does not end."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p",
                "no:xdist", "--no-header", "--tb=no", "-m", marks, *tests]  # fmt: skip
     # Bytecode of the mutant must not outlive it.
@@ -192,7 +192,7 @@ def noticed(tests: list[str], marks: str) -> bool:
 
 
 def judged(data: coverage.CoverageData, mutant: Mutant) -> str:
-    """Which lane notices: "fast", "slow" or "none"."""
+    """The lane that notices: "fast", "slow" or "none"."""
     ran = tests_of(data, mutant)
     if not ran:
         return "unreached"  # in processes of their own, at import, or not at all
