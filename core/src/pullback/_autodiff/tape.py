@@ -372,11 +372,15 @@ class GradientTape(Jacobians):
         if self._open is not None:
             self._end()
         self._used = True
+        self.retire_token()
+        self._own, self._leaves = set(), {}
+
+    def retire_token(self) -> None:
+        """Counts no more among the tapes for which nodes are kept."""
         if self._token is not None:
             self._token.live = False
             self._token = None
             _LIVE.count -= 1
-        self._own, self._leaves = set(), {}
 
     def _read_nodes(self, sources: list[Any]) -> list[Node | None] | None:
         """The nodes of a list of variables that the tape watches; None for all else."""

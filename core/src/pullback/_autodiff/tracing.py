@@ -254,7 +254,8 @@ class _Comparison:
         residuals = node.saved[: op.residuals]
         names = [f"{name}_{i}" for i in range(len(residuals))]
         self._source.line(f"{_targets(names)}*p0, = {name}.saved", "del p0")
-        return tuple(map(self._compare_array, residuals, names))
+        # The inputs behind them are for passes that the function does not have yet.
+        return *map(self._compare_array, residuals, names), *node.saved[op.residuals :]
 
     def _compare_plain(self, op: Op, node: Node, name: str) -> tuple[Any, ...]:
         """Compares what a node of specialized code keeps: a value for each name of the layout."""

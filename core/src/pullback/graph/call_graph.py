@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 from pullback import errors
@@ -19,11 +21,40 @@ from pullback._dispatch.recording import (
 )
 from pullback._tree import each
 from pullback.devices import Device
-from pullback.graph.capture import Trace
+from pullback.graph.capture import Trace, Traced
 from pullback.graph.compiled import function_of
 from pullback.graph.graph import Draw, Graph, Value
-from pullback.ops.creation import full
+from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
+
+
+class Pass:
+    """The backward pass of a captured function for cotangents of some of its results.
+
+    Args:
+        name: the name of the function.
+        graph: arguments are some of what nodes save, then the cotangents; outputs are gradients.
+        reads: the positions of the first arguments in what nodes save.
+        gradients: for each source, whether there is a gradient.
+    """
+
+    def __init__(
+        self, name: str, graph: Graph, reads: Sequence[int], gradients: Sequence[bool]
+    ) -> None:
+        self.graph = graph
+        self.reads = tuple(reads)
+        self._name = name
+        self._gradients = tuple(gradients)
+
+    @cached_property
+    def run(self) -> FunctionType:
+        """The code of the graph."""
+        return function_of(self.graph, f"the backward pass of {self._name}")
+
+    def of_sources(self, found: Iterable[Tensor | None]) -> list[Tensor | None]:
+        """The gradients of all sources, from those that the graph has."""
+        rest = iter(found)
+        return [next(rest) if is_there else None for is_there in self._gradients]
 
 
 class CallGraph:
@@ -32,35 +63,34 @@ class CallGraph:
     Args:
         name: the name of the function.
         forward: the graph of the function.
-        backward: the graph of its backward pass: arguments are residuals, then a cotangent for
-            each output; outputs are gradients.
         outputs: the outputs of the function that have a gradient, by their position in `forward`.
-        gradients: for each source, whether there is a gradient.
         sources: for each source, the position of its input in `forward`.
         residuals: the number of residuals.
+        derive: makes the backward pass for cotangents of some results, by position, from what a
+            node has saved: eager passes do not visit what leads to results without one.
+        whole: the backward pass for cotangents of all results.
+        custom: the name of a function with a gradient of its own that it calls; "" for none.
     """
 
     def __init__(
         self,
         name: str,
         forward: Graph,
-        backward: Graph,
         outputs: Sequence[int],
-        gradients: Sequence[bool],
         sources: Sequence[int],
         residuals: int,
+        derive: Callable[[Mapping[int, Native], Sequence[Any]], Pass],
+        whole: Pass,
+        custom: str,
     ) -> None:
         self.name = name
         self.forward = forward
-        self.backward = backward
         self.positions = tuple(outputs)
-        self.kinds = [forward.outputs[position] for position in outputs]
-        self.gradients = tuple(gradients)
         self.sources = tuple(sources)
         self.residuals = residuals
-        #: For each source with a gradient, the positions of the cotangents that it depends on.
-        self.dependences = _dependences(backward, residuals)
-        self._run = function_of(backward, f"the backward pass of {name}")
+        self._derive = derive
+        self._custom = custom
+        self._passes = {frozenset(range(len(outputs))): whole}
 
     def attach(
         self, nodes: Sequence[Node | None], results: Sequence[Tensor], saved: tuple[Any, ...]
@@ -83,40 +113,36 @@ class CallGraph:
         self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None
     ) -> list[tuple[Node, Tensor]]:
         """The cotangents of the sources, from those of the results by position."""
-        public = self.forward.device.backend.public_dtypes
-        cotangents = [
-            g[i] if i in g else full(value.shape, 0, dtype=public[value.dtype], device=node.device)
-            for i, value in enumerate(self.kinds)
-        ]
-        tracked = [*node.parents, *(tensor._node for tensor in cotangents)]
-        # As op by op: no gradient where no result that has a cotangent depends on the source.
-        reached = [
-            positions is None or not positions.isdisjoint(g) for positions in self.dependences
-        ]
+        g = dict(sorted(g.items()))
+        tracked = [*node.parents, *(tensor._node for tensor in g.values())]
         if any(each is not None and may_record(each) for each in tracked):
-            return pairs(node, self._of_sources(self._recorded(node, cotangents), reached))
-        arrays = [*node.saved[: self.residuals], *(tensor._array for tensor in cotangents)]
+            return pairs(node, self._recorded(node, g))
+        # In the copy of a graph that is compiled, residuals and cotangents are traced.
+        saved = [_plain(array) for array in node.saved]
+        cotangents = {i: tensor._array for i, tensor in g.items()}
+        plain = {i: _plain(array) for i, array in cotangents.items()}
+        key = frozenset(g)
+        made = self._passes.get(key)
+        if made is None:
+            made = self._passes.setdefault(key, self._derive(plain, saved))
         backend = node.device.backend
-        if isinstance(backend, Trace):
-            found = backend.inline(self.backward, arrays)
+        if not isinstance(backend, Trace):
+            found = made.run(*(saved[i] for i in made.reads), *plain.values())
+        elif all(i < self.residuals for i in made.reads):
+            arrays = [node.saved[i] for i in made.reads]
+            found = backend.inline(made.graph, [*arrays, *cotangents.values()])
         else:
-            found = self._run(*arrays)
-        gradients = [wrap(array, node.device) for array in found]
-        return pairs(node, self._of_sources(gradients, reached))
+            found = backend.beside(made.run(*(saved[i] for i in made.reads), *plain.values()))
+        return pairs(node, made.of_sources(wrap(array, node.device) for array in found))
 
-    def _of_sources(
-        self, gradients: Sequence[Tensor | None], reached: Sequence[bool]
-    ) -> list[Tensor | None]:
-        """The gradients of all sources, from those that the graph has."""
-        rest = iter(zip(gradients, reached, strict=True))
-        found: list[Tensor | None] = []
-        for is_there in self.gradients:
-            gradient, is_reached = next(rest) if is_there else (None, False)
-            found.append(gradient if is_reached else None)
-        return found
-
-    def _recorded(self, node: Node, cotangents: list[Tensor]) -> Sequence[Tensor | None]:
+    def _recorded(self, node: Node, g: Mapping[int, Tensor]) -> Sequence[Tensor | None]:
         """The cotangents, with ops that a tape records: the graph runs again, op by op."""
+        if self._custom:
+            raise errors.NotDifferentiableError(
+                f"the second derivative through a captured function that calls {self._custom}, "
+                f"which has a gradient of its own, is not available; call {self.name} without "
+                f"pb.function"
+            )
         arrays = node.saved[self.residuals :]
         inputs: list[Any] = [
             array if isinstance(entry, Draw) else wrap(array, node.device)
@@ -124,27 +150,19 @@ class CallGraph:
         ]
         for position, parent in zip(self.sources, node.parents, strict=True):
             inputs[position]._node = parent
-        chosen = [i for i, there in zip(self.sources, self.gradients, strict=True) if there]
 
         def run(*sources: Tensor) -> list[Tensor]:
             values = list(inputs)
-            for position, source in zip(chosen, sources, strict=True):
+            for position, source in zip(self.sources, sources, strict=True):
                 values[position] = source
             results = run_ops(self.forward, values)
-            return [results[position] for position in self.positions]
+            return [results[self.positions[i]] for i in g]
 
-        return HOOKS.vjp(run, [inputs[i] for i in chosen], cotangents)
+        return HOOKS.vjp(run, [inputs[i] for i in self.sources], list(g.values()))
 
 
-def _dependences(backward: Graph, residuals: int) -> list[set[int] | None]:
-    """The cotangents on which each output of a backward pass depends, by position; None if none."""
-    found: dict[Value, set[int]] = {
-        entry.value: {i} for i, entry in enumerate(backward.inputs[residuals:])
-    }
-    for call in backward.calls:
-        positions = set().union(*(found.get(value, ()) for value in call.values))
-        found.update(dict.fromkeys(call.results, positions))
-    return [found.get(value) or None for value in backward.outputs]
+def _plain(array: Any) -> Any:
+    return array.array if type(array) is Traced else array
 
 
 def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -> list[Tensor]:

@@ -31,7 +31,7 @@ R = TypeVar("R")
 class Traced:
     """A native array on a trace's device, and the value that it is in the graph."""
 
-    __slots__ = ("array", "value")
+    __slots__ = ("__weakref__", "array", "value")
 
     def __init__(self, array: Native, value: Value) -> None:
         self.array = array
@@ -101,7 +101,7 @@ class Trace(Backend):
         """An input of the graph, on the trace's device; arguments are counted from 0."""
         value = Value(name, tuple(array.shape), array.dtype)
         self._inputs.append(Argument(value, len(self._inputs)))
-        return Traced(array, value)
+        return self._new(array, value)
 
     def argument(self, array: Native, name: str) -> Tensor:
         """An input of the graph as a tensor."""
@@ -155,7 +155,7 @@ class Trace(Backend):
         operands = tuple(_operand(value) for value in inputs)
         origin = self._origin()
         self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, origin))
-        traced = tuple(map(Traced, arrays, results))
+        traced = tuple(map(self._new, arrays, results))
         return traced if several else traced[0]
 
     def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
@@ -200,7 +200,15 @@ class Trace(Backend):
     def _constant(self, native: Native) -> Traced:
         name = f"c{len(self._constants)}"
         self._constants[name] = native
-        return Traced(native, Value(name, tuple(native.shape), native.dtype))
+        return self._new(native, Value(name, tuple(native.shape), native.dtype))
+
+    def _new(self, array: Native, value: Value) -> Traced:
+        return Traced(array, value)
+
+    def beside(self, arrays: Sequence[Native]) -> list[Traced]:
+        """What was computed beside the trace, which can then stand for no other run."""
+        self.sound = False
+        return [self._constant(array) for array in arrays]
 
     def to_host(self, array: Traced) -> np.ndarray[Any, Any]:
         """The values; what is recorded afterwards may depend on them."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pullback import errors
 from pullback._autodiff.functional import stop_gradient
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch.recording import Leaf
+from pullback._dispatch.recording import Leaf, uncaptured
 from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
-from pullback.graph.call_graph import CallGraph
+from pullback.graph.call_graph import CallGraph, Pass
 from pullback.graph.capture import Traced
 from pullback.graph.control.op import STOP_GRADIENT
+from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Graph, Value
 from pullback.graph.passes.simplify import drop_dead, simplify
 from pullback.graph.record import Recorder
 from pullback.graph.signature import Part
+from pullback.graph.tapes import NONE, tapes
+from pullback.plugins.records import Native
 from pullback.tensor import Tensor
 
 STOP_GRADIENT.function = stop_gradient
@@ -41,6 +46,11 @@ class JointTape(GradientTape):
         self.read[id(variable)] = variable
         return super().leaf_of(variable, watched)
 
+    def fall(self) -> None:
+        """Says that only the trace will ask for gradients: other tapes may release their nodes."""
+        del self.outside
+        self.retire_token()
+
 
 class Derivative(NamedTuple):
     """The backward pass of a function, as a trace has it."""
@@ -52,7 +62,7 @@ class Derivative(NamedTuple):
     variables: list[Any]
     #: The gradients of the sources; None where there is none.
     gradients: list[Value | None]
-    cotangents: set[Value]
+    asleep: Asleep
     #: The arguments among the sources, as parts of the signature.
     arguments: list[Part]
     #: Whether the tape outside watches variables as they are read.
@@ -99,6 +109,7 @@ def differentiated(
             positions.append(position)
             array: Traced = lifted._array
             cotangents.append(recorder.argument(array.array, f"g{position}"))
+    asleep = Asleep(tape, targets, sources, cotangents, len(recorder._calls))
     gradients: list[Any] = [None] * len(sources)
     if targets and sources:
         gradients = tape.gradient(targets, sources, cotangents)
@@ -107,7 +118,7 @@ def differentiated(
         values,
         variables,
         [None if g is None else g._array.value for g in gradients],
-        {tensor._array.value for tensor in cotangents},
+        asleep,
         [part for part, _, _ in arguments],
         tape.outside.watch_accessed_variables,
     )
@@ -123,45 +134,166 @@ class Joint:
     """
 
     def __init__(self, recorder: Recorder, outputs: list[Value], derivative: Derivative) -> None:
+        asleep = derivative.asleep
         found = [g for g in derivative.gradients if g is not None]
         whole = simplify(simplify(recorder.graph_of([*outputs, *found])))
+        plain = outputs
         outputs = list(whole.outputs[: len(outputs)])
         found = list(whole.outputs[len(outputs) :])
-        backward, forward = _cut(whole, derivative.cotangents)
-        made = {value for call in backward for value in call.results} | derivative.cotangents
+        cotangents = {cotangent._array.value for cotangent in asleep.cotangents}
+        backward, forward = _cut(whole, cotangents)
+        made = {value for call in backward for value in call.results} | cotangents
         reads = [value for call in backward for value in call.values]
         residuals = [
             value
             for value in dict.fromkeys([*reads, *found])
             if value not in made and value.name not in whole.constants
         ]
-        inputs = tuple(entry for entry in whole.inputs if entry.value not in derivative.cotangents)
+        inputs = tuple(entry for entry in whole.inputs if entry.value not in cotangents)
         #: What the program runs: its outputs are those of the function, then what nodes save.
         self.saved = [*residuals, *(entry.value for entry in inputs)]
         self.graph = drop_dead(
             whole._replace(inputs=inputs, calls=tuple(forward), outputs=(*outputs, *self.saved))
         )
-        plain = drop_dead(self.graph._replace(outputs=tuple(outputs), writes=(), after=()))
+        asleep.fall(recorder, self.saved)
         by_value = {entry.value: i for i, entry in enumerate(inputs)}
-        cotangents = [
-            next(v for v in derivative.cotangents if v.name == f"g{position}")
-            for position in derivative.positions
-        ]
-        arguments = [Argument(value, i) for i, value in enumerate([*residuals, *cotangents])]
-        pulled = drop_dead(
-            Graph(whole.device, tuple(arguments), tuple(backward), tuple(found), whole.constants)
-        )
         self.derivative = derivative
         self.variables = derivative.variables
         self.positions = derivative.positions
         self.op = CallGraph(
             recorder.function_name,
-            plain,
-            pulled,
+            drop_dead(asleep.graph._replace(inputs=inputs, outputs=tuple(plain))),
             derivative.positions,
-            [g is not None for g in derivative.gradients],
             [by_value[value] for value in derivative.sources],
             len(residuals),
+            asleep.derive,
+            asleep.pass_of(
+                whole._replace(outputs=tuple(found)), asleep.cotangents, derivative.gradients
+            ),
+            recorder.custom,
+        )
+
+
+class Asleep:
+    """A trace with its tape after the call: it has no arrays until they are wanted again.
+
+    A tape outside may have cotangents of some results only. The backward pass for these is that of
+    the tape, which visits what leads to these and nothing else: with zeros for the others it would
+    give NaN where a result has an infinite derivative, and zeros where there is no gradient.
+
+    Args:
+        tape: the tape that recorded the function.
+        targets: the results that have a gradient.
+        sources: the tensors and variables to which gradients flow.
+        cotangents: the cotangents of the targets, as tensors of the trace.
+        calls: the number of calls before the backward pass.
+    """
+
+    def __init__(
+        self,
+        tape: JointTape,
+        targets: list[Tensor],
+        sources: list[Any],
+        cotangents: list[Tensor],
+        calls: int,
+    ) -> None:
+        self.cotangents = cotangents
+        self._tape = tape
+        self._targets = targets
+        self._sources = sources
+        self._calls = calls
+        self._lock = threading.Lock()
+
+    def fall(self, recorder: Recorder, saved: Sequence[Value]) -> None:
+        """Takes the arrays out of what the tape and the functions of the user's still hold."""
+        self._recorder = recorder
+        #: The first position of each value: residuals may be inputs as well.
+        self._saved = {value: i for i, value in reversed([*enumerate(saved)])}
+        #: The calls of the function, with all inputs.
+        self.graph = recorder.graph([])
+        self.graph = self.graph._replace(calls=self.graph.calls[: self._calls])
+        self._traced, recorder.traced = recorder.traced or [], None
+        self._tape.fall()
+
+    def release(self) -> None:
+        """Releases the arrays of the trace, once they have been looked at."""
+        for traced in filter(None, (reference() for reference in self._traced)):
+            if traced.value.name not in self.graph.constants and hasattr(traced, "array"):
+                del traced.array
+
+    def derive(self, cotangents: Mapping[int, Native], saved: Sequence[Any]) -> Pass:
+        """The backward pass for cotangents of some targets, by position.
+
+        Args:
+            cotangents: native arrays of the cotangents.
+            saved: what the node of a run has saved.
+        """
+        recorder = self._recorder
+        chosen = [self.cotangents[i] for i in cotangents]
+        with self._lock, uncaptured(), tapes(NONE):
+            try:
+                self._wake(cotangents, saved)
+                with recorder.running():
+                    found = self._tape.gradient(
+                        [self._targets[i] for i in cotangents], self._sources, chosen
+                    )
+                    values = [None if g is None else recorder.lift(g)._array.value for g in found]
+                graph = recorder.graph([value for value in values if value is not None])
+                if len(graph.inputs) > len(self.graph.inputs):
+                    raise errors.NotDifferentiableError(
+                        f"the gradient of {recorder.function_name} reads or draws something for "
+                        f"which its call has not kept a value; call it without pb.function"
+                    )
+            finally:
+                recorder.forget()
+                self.release()
+        return self.pass_of(simplify(simplify(graph)), chosen, values)
+
+    def _wake(self, cotangents: Mapping[int, Native], saved: Sequence[Any]) -> None:
+        """Puts the arrays of a run into the trace."""
+        own = {tensor._array.value: tensor._array for tensor in self.cotangents}
+        entries = [entry for entry in self.graph.inputs if entry.value not in own]
+        arrays = {entry.value.name: saved[self._saved[entry.value]] for entry in entries}
+        self._recorder.resume(self.graph, arrays)
+        waiting = [traced for traced in (reference() for reference in self._traced) if traced]
+        wanted = dict.fromkeys(traced.value for traced in waiting if traced.value not in own)
+        made = {value for call in self.graph.calls for value in call.results}
+        outputs = tuple(value for value in wanted if value in made)
+        again = drop_dead(self.graph._replace(inputs=tuple(entries), outputs=outputs))
+        arrays.update(zip((v.name for v in outputs), emit(again)(*arrays.values()), strict=True))
+        arrays.update(self.graph.constants)
+        arrays.update({self.cotangents[i]._array.value.name: g for i, g in cotangents.items()})
+        for traced in waiting:
+            if traced.value.name in arrays:
+                traced.array = arrays[traced.value.name]
+
+    def pass_of(
+        self, graph: Graph, cotangents: Sequence[Tensor], gradients: Sequence[Value | None]
+    ) -> Pass:
+        """The calls of a graph that nodes have not saved the results of."""
+        given = [tensor._array.value for tensor in cotangents]
+        wanted = {*graph.outputs}
+        calls: list[Call] = []
+        for call in reversed(graph.calls):
+            missing = [v for v in call.results if v in wanted and v not in self._saved]
+            if missing:
+                calls.append(call)
+                wanted.update(call.values)
+        made = {value for call in calls for value in call.results}
+        reads = [v for v in self._saved if v in wanted and v not in made]
+        return Pass(
+            self._recorder.function_name,
+            drop_dead(
+                Graph(
+                    graph.device,
+                    tuple(Argument(value, i) for i, value in enumerate([*reads, *given])),
+                    tuple(calls[::-1]),
+                    graph.outputs,
+                    graph.constants,
+                )
+            ),
+            [self._saved[value] for value in reads],
+            [gradient is not None for gradient in gradients],
         )
 
 

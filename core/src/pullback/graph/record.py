@@ -7,6 +7,7 @@ has returned, so that a trace which ends early has changed nothing.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
@@ -82,6 +83,10 @@ class Recorder(Trace):
         self.oldest_outside: int | None = None
         #: The tensors that dispatch keeps for Python numbers, by identity: they are constants.
         self._numbers_as_tensors: dict[int, Tensor] = {}
+        #: The name of a function with a gradient of its own that was called; "" for none.
+        self.custom = ""
+        #: What was traced, if arrays are to be taken out of it after the trace.
+        self.traced: list[weakref.ref[Traced]] | None = None
         #: What ended the trace early, also if the function has caught it.
         self.broken: Break | None = None
 
@@ -125,6 +130,7 @@ class Recorder(Trace):
 
     def custom_gradient(self, name: str) -> None:
         """Allows a function with a gradient of its own: the tapes of the trace record that."""
+        self.custom = name
 
     @property
     def is_differentiated(self) -> bool:
@@ -354,6 +360,30 @@ class Recorder(Trace):
         self.device.constants = {}
         self.guards, self.outside_reads = {}, Reads()
 
+    def resume(self, graph: Graph, arrays: Mapping[str, Native]) -> None:
+        """Goes on behind the calls of a graph that it has recorded.
+
+        Args:
+            graph: the graph.
+            arrays: those of the inputs, by the names of their values.
+        """
+        self._inputs, self._calls = list(graph.inputs), list(graph.calls)
+        self._constants = dict(graph.constants)
+        for entry in graph.inputs:
+            if isinstance(entry, (Handle, State)):
+                traced = Traced(arrays[entry.value.name], entry.value)
+                if isinstance(entry, Handle):
+                    self._handles[id(entry.tensor)] = entry.tensor, traced
+                else:
+                    self._held[id(entry.owner)] = _Held(entry.owner, entry, traced)
+        self._ended, self.broken = False, None
+
+    def _new(self, array: Native, value: Value) -> Traced:
+        traced = Traced(array, value)
+        if self.traced is not None:
+            self.traced.append(weakref.ref(traced))
+        return traced
+
     def _written(self) -> list[_Held]:
         return [held for held in self._held.values() if held.written]
 
@@ -368,7 +398,7 @@ class Recorder(Trace):
     def _input(self, kind: Callable[..., Any], letter: str, array: Native, *more: object) -> Traced:
         value = Value(f"{letter}{len(self._inputs)}", tuple(array.shape), array.dtype)
         self._inputs.append(kind(value, *more))
-        return Traced(array, value)
+        return self._new(array, value)
 
     # As a backend ------------------------------------------------------------------------------
 

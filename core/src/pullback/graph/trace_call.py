@@ -55,6 +55,7 @@ def traced(
     has_numbers = any(leaf.kind == "number" for leaf in leaves)
     guards = guards_of(f, objects, takes_numbers=has_numbers)
     recorder = Recorder(device_of(signature), name)
+    recorder.traced = None if outside is None else []
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
     tracked: list[tuple[Part, Tensor, Any]] = []
@@ -126,6 +127,8 @@ def traced(
     else:
         recorder.undo()
     recorder.forget()
+    if derivative is not None:
+        derivative.asleep.release()
     return result, program
 
 
