@@ -44,6 +44,8 @@ class Operators:
     to_device: Callable[..., Tensor]
     einsum: Callable[..., Tensor]
     one_hot: Callable[..., Tensor]
+    #: Ends the trace that runs in this thread, because values are read: set by `_dispatch`.
+    reject_reading: Callable[[], None]
     get_item: Callable[[Tensor, Any], Tensor]
     set_item: Callable[[Tensor, Any, TensorLike], Tensor]
     array_namespace: Callable[[str | None], Any]

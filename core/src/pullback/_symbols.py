@@ -26,7 +26,20 @@ if TYPE_CHECKING:  # a protocol takes a part of a millisecond of the import
             """A 0-d tensor with the number of each run."""
 
 
-__all__ = ["Apart", "Break", "DrawnInt", "HostNumber"]
+__all__ = ["TRACES", "Apart", "Break", "Count", "DrawnInt", "HostNumber"]
+
+
+class Count:
+    """A number of tapes or traces, in all threads."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+#: The number of traces that run.
+TRACES = Count()
 
 
 class Break(BaseException):

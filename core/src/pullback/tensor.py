@@ -18,7 +18,7 @@ from pullback._hints import answer_attributes
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
 from pullback._printing import printed
-from pullback._symbols import Break
+from pullback._symbols import TRACES, Break
 from pullback._views import Base, in_place, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, STORAGE, DType, DTypeLike, kind
@@ -37,6 +37,8 @@ class SupportsTensor(Protocol):
 
 def _item(tensor: Any) -> Any:
     """The only element of a tensor or variable."""
+    if TRACES.count:
+        OPERATORS.reject_reading()
     try:
         return tensor._device.backend.item(tensor._array)
     except LATE_ERRORS as error:
@@ -119,6 +121,8 @@ class Tensor(ArrayMethods, OperatorMethods):
         Raises:
             BackendError: for an error that the device reports only now.
         """
+        if TRACES.count:
+            OPERATORS.reject_reading()
         try:
             return self._device.backend.to_host(self._array)
         except LATE_ERRORS as error:
@@ -288,6 +292,8 @@ class Tensor(ArrayMethods, OperatorMethods):
                 f"{self.dtype} is not handed out by DLPack; convert with x.astype(pb.float32) "
                 f"first, or take x.numpy()"
             )
+        if TRACES.count:
+            OPERATORS.reject_reading()
         return self._device.backend.to_dlpack(
             self._array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )

@@ -12,7 +12,16 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
 from pullback._dispatch.convert import from_any, reject_traced
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Leaf, Node, capturing
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    RECORDING,
+    TRACES,
+    Leaf,
+    Node,
+    capturing,
+    reject_reading,
+)
 from pullback._foreign_names.tensors import TENSOR, VARIABLE
 from pullback._hints import answer_attributes, answer_constructor, answer_module_call
 from pullback._operator_methods import OperatorMethods
@@ -147,6 +156,8 @@ class Variable(ArrayMethods, OperatorMethods):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array, read-only; what is assigned later does not show in it."""
+        if TRACES.count:
+            reject_reading()
         try:
             return self._device.backend.to_host(self._array)
         except LATE_ERRORS as error:
@@ -171,7 +182,7 @@ class Variable(ArrayMethods, OperatorMethods):
             DeviceError: for a tensor on another device.
         """
         tensor = self._fitting("assign", value)
-        if RECORDING.count and LOCAL.state.capture is not None:
+        if TRACES.count and LOCAL.state.capture is not None:
             LOCAL.state.capture.write(self, tensor)
         else:
             self._array = tensor._array
@@ -194,7 +205,7 @@ class Variable(ArrayMethods, OperatorMethods):
         return self._update("assign_sub", subtract, value)
 
     def _update(self, method: str, op: Callable[..., Tensor], value: TensorLike) -> Variable:
-        if RECORDING.count and LOCAL.state.capture is not None:
+        if TRACES.count and LOCAL.state.capture is not None:
             capture = LOCAL.state.capture
             capture.write(self, self._fitting(method, op(capture.read(self), value)))
             return self

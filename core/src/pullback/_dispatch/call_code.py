@@ -27,9 +27,18 @@ from pullback._dispatch.arguments import (
 from pullback._dispatch.convert import read, read_whole
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import keyed_by_first
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, Node, Output, reachable
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    RECORDING,
+    Node,
+    Output,
+    is_outside,
+    reachable,
+)
 from pullback._dispatch.results import reject
 from pullback._hints import reject_keywords
+from pullback._symbols import TRACES
 from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import is_floating
@@ -55,6 +64,8 @@ def namespace(op: Op) -> dict[str, Any]:
         "_Node": Node,
         "_CONSTANT": CONSTANT,
         "_RECORDING": RECORDING,
+        "_TRACES": TRACES,
+        "_is_outside": is_outside,
         "_LOCAL": LOCAL,
         "_reachable": reachable,
         "_read": read_whole if op.view else read,
@@ -121,6 +132,8 @@ def _write_fixed(source: Source, op: Op) -> None:
     _write_tensors(source, op)
     _write_arrays(source, op)
     _write_look_up(source, "_key", _general(op))
+    if _draws(op):
+        _write_lift(source, op)
     _write_detour(source, op, tracked)
     _write_kernel_call(source, op, arrays, _inputs(op))
     if op.simple:
@@ -138,6 +151,7 @@ def _write_creation(source: Source, op: Op) -> None:
         source.line("_device = device = _as_device(device)")
         _write_canonical(source, op, [])
     _write_failure(source, op, "()")
+    _write_lift(source, op)
     _write_look_up(source, tuple_of(dtype_attributes(op)), _general(op))
     keywords = [f"{a.name}={a.name}" for a in op.attributes if a.form != "DeviceLike"]
     source.write(f"""
@@ -180,8 +194,9 @@ def _write_sequence(source: Source, op: Op) -> None:
     _write_kernel_call(source, op, ["_arrays"], inputs)
     _write_native(source, "_out")
     _write_tensor(source, "_result", "_out", op)
+    with source.block("if _RECORDING.count:"):
+        _write_lift(source, op)
     source.write(f"""
-        if _RECORDING.count:
             _result._node = _CONSTANT
             if _tracked:
                 _record(_OP, [list({x})], [_result], [], {_attributes(op)}, _device)
@@ -289,6 +304,24 @@ def _write_look_up(source: Source, key: str, general: str) -> None:
     """)
 
 
+def _write_lift(source: Source, op: Op) -> None:
+    """Writes the test for a call of a captured function on tensors from outside its trace.
+
+    The general call makes them tensors of the trace. Where nothing is recorded the test would cost
+    a hundredth of a small call. So it is where a node is made, behind the kernel: that has computed
+    in vain.
+    """
+    source.write(f"""
+        if _TRACES.count and _is_outside(_device):
+            {_general(op)}
+    """)
+
+
+def _draws(op: Op) -> bool:
+    """Returns whether an op gets the state of a generator, which is none in a trace."""
+    return any(attribute.name == "counter" for attribute in op.attributes)
+
+
 def _write_detour(source: Source, op: Op, tracked: str) -> None:
     """Writes the call of the body in place of a kernel without a rule, while a tape records."""
     if op.differentiable and not op.primitive and not op.rules:
@@ -382,6 +415,8 @@ def _write_recording(
     every = " = ".join(nodes)
     recorded = op.rules or (op.simple and op.primitive)
     with source.block("if _RECORDING.count:"):
+        if not _draws(op):
+            _write_lift(source, op)
         if op.differentiable and recorded:
             arguments = ", ".join(_recorded(op, results))
             source.write(f"""

@@ -76,6 +76,5 @@ def _run(
 
 
 def _moved(array: Native, source: Device, target: Device) -> Native:
-    # That of the class: while a function is captured, the instance's says that values are read.
-    host = type(source.backend).to_host(source.backend, array)
+    host = source.backend.to_host(array)
     return target.backend.from_host(host, target.native, copy=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from pullback._dispatch.recording import Leaf
 from pullback._symbols import HostNumber
@@ -31,6 +31,12 @@ class Capturing(Protocol):
 
     #: The device that stands for the real one in the trace.
     device: Device
+
+    def is_outside(self, device: Device) -> bool:
+        """Whether a tensor on a device has to be lifted."""
+
+    def reject_reading(self) -> NoReturn:
+        """Ends the trace, because values are read."""
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""

@@ -13,16 +13,39 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pullback._operators import OPERATORS
+from pullback._symbols import TRACES, Count
 from pullback.spec import Op
 
 if TYPE_CHECKING:
     from pullback._dispatch.protocols import Capturing, Recorder
+    from pullback.devices import Device
     from pullback.tensor import Tensor
 
 
 def capturing() -> Capturing | None:
     """The trace of a captured function that runs in this thread."""
-    return LOCAL.state.capture if RECORDING.count else None
+    return LOCAL.state.capture if TRACES.count else None
+
+
+def is_outside(device: Device) -> bool:
+    """Returns whether a tensor on a device is from outside the trace that runs in this thread."""
+    capture = LOCAL.state.capture
+    return capture is not None and capture.is_outside(device)
+
+
+def reject_reading() -> None:
+    """Ends the trace that runs in this thread, if one does: the values of a tensor are read.
+
+    Raises:
+        Break: if there is one.
+    """
+    capture = capturing()
+    if capture is not None:
+        capture.reject_reading()
+
+
+OPERATORS.reject_reading = reject_reading
 
 
 class Node:
@@ -79,15 +102,6 @@ class Output(Node):
 CONSTANT: Node = Leaf(-1)
 
 
-class Count:
-    """A number of tapes, in all threads."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
 class _Hooks:
     """Functions of higher levels that dispatch calls."""
 
@@ -98,7 +112,7 @@ class _Hooks:
 
 HOOKS = _Hooks()
 
-#: The number of tapes that record: the only test on the hot path.
+#: The number of tapes that record, and of traces that run: the only test on the hot path.
 RECORDING = Count()
 
 #: Functions without arguments whose values are part of the signature of every captured function,

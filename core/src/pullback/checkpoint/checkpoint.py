@@ -93,8 +93,8 @@ class Checkpoint:
         Raises:
             CheckpointError: for a missing or damaged checkpoint, for shapes or dtypes that differ
                 and, unless partial, if it lacks values, or has more values than objects that are
-                built can take. Nothing has been changed then. Also for a state that its object
-                rejects; the states before it have been restored then.
+                built can take. Also for a state that its object rejects. Nothing has been changed
+                then.
         """
         roots = dict(vars(self))
         if path is None:

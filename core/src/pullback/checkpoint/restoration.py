@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from pullback import errors
 from pullback.checkpoint.encoding import decode
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import Graph, others
-from pullback.state.objects import PENDING_RESTORES
+from pullback.state.objects import PENDING_RESTORES, Stateful
 from pullback.variable import Variable
 
 __all__ = ["Restoration"]
@@ -181,10 +182,10 @@ class Restoration:
         self._missing = missing
         self._partial = partial
         self._known = frozenset(graph.entries)
+        self._assign(graph, matches)
         # A later restoration into the same objects takes the place of an earlier one.
         for earlier in list(PENDING_RESTORES):
             earlier.forget(graph.roots.values())
-        self._assign(graph, matches)
         PENDING_RESTORES.append(self)
         self._end_if_done(graph)
 
@@ -288,6 +289,17 @@ class Restoration:
     # Assigning -----------------------------------------------------------------------------------
 
     def _assign(self, graph: Graph, matches: Mapping[str, list[Variable]]) -> None:
+        """Gives the objects their values: all of them, or none if one is rejected."""
+        before = _Before(graph)
+        left, states, restored = dict(self._left), dict(self._states), list(self._restored)
+        try:
+            self._give(graph, matches, before)
+        except BaseException:
+            before.put_back()
+            self._left, self._states, self._restored = left, states, restored
+            raise
+
+    def _give(self, graph: Graph, matches: Mapping[str, list[Variable]], before: _Before) -> None:
         for saved, variables in matches.items():
             array = self._left.pop(saved, None)
             if array is not None:
@@ -307,6 +319,7 @@ class Restoration:
         for path, value in graph.stateful.items():
             name = self._saved_as(path, graph, self._states)
             if name is not None:
+                before.see(value)
                 with self._explained(name):
                     value.restore_state(self._states.pop(name))
                 self._restored.append(name)
@@ -337,6 +350,40 @@ class Restoration:
         }
         others = "".join(f", {count} {what}" for what, count in rest.items() if count)
         return f"<restored {len(self._restored)} from {self.path!r}{others}>"
+
+
+class _Before:
+    """The values of the objects of a graph, to be put back if a restoration fails."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._variables = [(variable, variable.value) for variable in graph.variables.values()]
+        self._slots = [
+            (optimizer, [(v, name, slot.value) for v, name, slot in optimizer.slot_variables()])
+            for optimizer in graph.optimizers.values()
+        ]
+        self._states: dict[int, tuple[Stateful, Mapping[str, Any]]] = {}
+        for optimizer in graph.optimizers.values():
+            if isinstance(optimizer, Stateful):
+                self.see(optimizer)
+
+    def see(self, owner: Stateful) -> None:
+        """Takes note of the state of an object, which is about to get another one."""
+        # An object may have no state to tell of before it gets its first.
+        if id(owner) not in self._states:
+            with suppress(Exception):
+                self._states[id(owner)] = owner, owner.checkpoint_state()
+
+    def put_back(self) -> None:
+        """Has the objects be as they were."""
+        for variable, value in self._variables:
+            variable.assign(value)
+        for optimizer, slots in self._slots:
+            for variable, name, slot in slots:
+                optimizer.restore_slot(variable, name, slot.numpy())
+        for owner, state in self._states.values():
+            # It may have rejected the saved state for a fault of its own.
+            with suppress(Exception):
+                owner.restore_state(state)
 
 
 def _reference(value: object) -> Callable[[], object]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable, uncaptured
-from pullback._symbols import Apart, Break, DrawnInt, HostNumber
+from pullback._symbols import TRACES, Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced, TracedDevice
@@ -33,7 +33,6 @@ from pullback.graph.graph import (
 )
 from pullback.graph.guards import Reads
 from pullback.graph.host import Guard, Number, array_of, kinds_of, line_of_program
-from pullback.graph.redirect import redirected
 from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
@@ -96,6 +95,14 @@ class Recorder(Trace):
         return device
 
     # What is announced -------------------------------------------------------------------------
+
+    def is_outside(self, device: Device) -> bool:
+        """Returns whether a tensor on a device has to be lifted: it is none of a trace."""
+        return device is not self.device and not isinstance(device.backend, Trace)
+
+    def reject_reading(self) -> NoReturn:
+        """Ends the trace, because values are read."""
+        self._break("looks at the values of a tensor", "")
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
@@ -295,9 +302,10 @@ class Recorder(Trace):
         self._numbers_as_tensors = {id(tensor): tensor for tensor in kept}
         self.oldest_outside = state.oldest_serial if state.recording else None
         RECORDING.count += 1
+        TRACES.count += 1
         state.capture = self
         try:
-            with tapes(NONE), redirected(), self.device if made_here else nullcontext():
+            with tapes(NONE), self.device if made_here else nullcontext():
                 yield
         except Break as error:
             self.broken = error
@@ -306,6 +314,7 @@ class Recorder(Trace):
             self._take_out()
             state.capture = None
             RECORDING.count -= 1
+            TRACES.count -= 1
             self._ended = True
             self.close()
 
@@ -420,11 +429,8 @@ class Recorder(Trace):
 
     def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
         # Kernels may go through the host.
-        LOCAL.state.capture = None
-        try:
+        with uncaptured():
             return kernel(*inputs, **attributes)
-        finally:
-            LOCAL.state.capture = self
 
     def _attributes(
         self, attributes: dict[str, Any]

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, uncaptured
-from pullback._symbols import Break
+from pullback._symbols import TRACES, Break
 from pullback._tree import leaves
 from pullback.devices import Device, as_device
 from pullback.graph.capture import Traced
 from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Graph, Input, Value
 from pullback.graph.record import Recorder, _Held
-from pullback.graph.redirect import hidden
 from pullback.graph.tapes import NONE, Tapes, tapes
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
@@ -98,6 +97,18 @@ class Subtrace(Recorder):
             zeros: Native = full(tuple(array.shape), 0, dtype=dtype, device=device)._array
         return zeros
 
+    def is_outside(self, device: Device) -> bool:
+        """Returns whether a tensor on a device has to be lifted: also one of an enclosing trace."""
+        return super().is_outside(device) or self._is_of_parent(device)
+
+    def _is_of_parent(self, device: Device) -> bool:
+        trace: Any = self
+        while isinstance(trace, Subtrace):
+            trace = trace.parent
+            if device is trace.device:
+                return True
+        return False
+
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
         if tensor._device is self.device:
@@ -154,12 +165,7 @@ class Subtrace(Recorder):
 
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one."""
-        trace: Any = self
-        while isinstance(trace, Subtrace):
-            trace = trace.parent
-            if device is trace.device:
-                return self.device
-        return super().traced_device(device)
+        return self.device if self._is_of_parent(device) else super().traced_device(device)
 
     # What only a whole function may do ------------------------------------------------------------
 
@@ -215,9 +221,10 @@ class Subtrace(Recorder):
         state = LOCAL.state
         made_here = as_device(None) is self.parent.device
         RECORDING.count += 1
+        TRACES.count += 1
         state.capture = self
         try:
-            with tapes(NONE), hidden(self.parent), self.device if made_here else nullcontext():
+            with tapes(NONE), self.device if made_here else nullcontext():
                 yield
         except Break as error:
             self.broken = error
@@ -226,6 +233,7 @@ class Subtrace(Recorder):
             state.capture = self.parent
             self.parent.broken = self.parent.broken or self.broken
             RECORDING.count -= 1
+            TRACES.count -= 1
             self._ended = True
             self.close()
 
