@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # a protocol takes a part of a millisecond of the import
         def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
             """The number that a function gives at each run."""
 
+        def decide(self, function: Callable[[Any], Any], number: HostNumber) -> Any:
+            """Returns what a function makes of a number; other programs are for other results."""
+
         def number_as_tensor(self, number: HostNumber, dtype: DType) -> Any:
             """A 0-d tensor with the number of each run."""
 

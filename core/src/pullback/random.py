@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import capturing, reject_use
 from pullback._numerics.philox import philox
-from pullback._symbols import Break
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
@@ -94,11 +93,8 @@ class Generator:
     @property
     def state(self) -> tuple[int, int]:
         """The key and the counter: the whole state, which may be assigned."""
-        if capturing() is not None:
-            raise Break(
-                "reads the state of a generator", "read it before or after the call", made=True
-            )
-        return self._key, self._counter
+        reject_use("reads the state of a generator", "read it before or after the call")
+        return self.now
 
     @state.setter
     def state(self, state: tuple[int, int]) -> None:
@@ -107,10 +103,14 @@ class Generator:
             raise errors.InputValueError(
                 f"state must be a key in [0, 2**128) and a counter in [0, 2**256), got {state!r}"
             )
-        if capturing() is not None:
-            raise Break("sets the state of a generator", "seed it before the call")
+        reject_use("sets the state of a generator", "seed it before the call")
         with self._lock:
             self._key, self._counter = key, counter
+
+    @property
+    def now(self) -> tuple[int, int]:
+        """The state, for those who know that no captured function depends on it."""
+        return self._key, self._counter
 
     def reserve(self, words: int) -> tuple[int, int]:
         """The key and counter for a call that uses `words` 64-bit words, in whole blocks of 4."""

@@ -16,17 +16,17 @@ from pullback._dispatch.recording import (
     CONSTANT,
     LOCAL,
     RECORDING,
-    TRACES,
     Leaf,
     Node,
     capturing,
+    reject_making,
     reject_reading,
 )
 from pullback._foreign_names.tensors import TENSOR, VARIABLE
 from pullback._hints import answer_attributes, answer_constructor, answer_module_call
 from pullback._operator_methods import OperatorMethods
 from pullback._operators import OPERATORS
-from pullback._symbols import Break
+from pullback._symbols import TRACES
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
@@ -41,16 +41,6 @@ def _as_tensors_do(method: Any) -> Callable[..., Any]:
     """A method that a variable shares with its value: it works on both, through an op."""
     function: Callable[..., Any] = method
     return function
-
-
-def check_not_traced(name: str | None) -> None:
-    """Ends the trace of a captured function that is about to make a variable."""
-    if capturing() is not None:
-        raise Break(
-            f"makes a variable{'' if name is None else f' ({name!r})'}",
-            "make it before; layers and optimizers make theirs when they are first called",
-            made=True,
-        )
 
 
 class Variable(ArrayMethods, OperatorMethods):
@@ -86,7 +76,7 @@ class Variable(ArrayMethods, OperatorMethods):
         dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> None:
-        check_not_traced(name)
+        reject_making("a variable" if name is None else f"a variable ({name!r})")
         tensor = from_any(
             value,
             None if dtype is None else dtypes.as_dtype(dtype),

@@ -11,9 +11,10 @@ from pullback import dtypes, errors
 from pullback._autodiff import backward, replay, seeds
 from pullback._autodiff.jacobians import Jacobians
 from pullback._autodiff.seeds import Unconnected
-from pullback._dispatch.recording import LOCAL, RECORDING, Count, Leaf, Node
+from pullback._dispatch.recording import LOCAL, RECORDING, Leaf, Node
 from pullback._foreign_names.tensors import TAPE
 from pullback._hints import answer_attributes
+from pullback._symbols import Count
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor
 

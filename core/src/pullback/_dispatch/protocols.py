@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
+from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import Leaf
 from pullback._symbols import HostNumber
 from pullback.devices import Device
@@ -33,7 +34,7 @@ class Capturing(Protocol):
     device: Device
 
     def is_outside(self, device: Device) -> bool:
-        """Whether a tensor on a device has to be lifted."""
+        """Returns whether a tensor on a device has to be lifted."""
 
     def reject_reading(self) -> NoReturn:
         """Ends the trace, because values are read."""
@@ -59,25 +60,25 @@ class Capturing(Protocol):
     def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
         """The number that a function of other numbers gives at each run."""
 
-    def number_of(self, owner: object, attribute: str) -> HostNumber:
-        """An attribute with a number that is another one at each run."""
+    def decide(self, function: Callable[[Any], Any], number: HostNumber) -> Any:
+        """Returns what a function makes of a number; other programs are for other results."""
 
-    def set_attribute(self, owner: object, attribute: str, value: object) -> None:
-        """Has the program set an attribute when all has gone well."""
+    def get(self, state: HostState) -> Any:
+        """The value of a host state at this point of the function."""
 
-    def keep(self, owner: object, attributes: Sequence[str]) -> None:
-        """Puts the state that attributes have at each run in their place, for the trace."""
+    def set(self, state: HostState, value: object) -> None:
+        """Has the program set a host state when all has gone well."""
 
-    def after(self, function: Callable[..., Any], *arguments: object) -> None:
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *arguments: object,
+        sets: Sequence[HostState] = (),
+    ) -> None:
         """Has the program call a function when all has gone well, with tensors of the run."""
 
-    def change(
-        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: object
-    ) -> None:
-        """Calls a function now, and has the program call it; `undo` takes it back."""
-
-    def changes_of(self, function: Callable[..., Any], owner: object) -> int:
-        """The number of times that `change` got a function with this argument."""
+    def when(self, condition: Tensor, function: Callable[[], object]) -> None:
+        """Calls a function whose changes count only in runs where a condition holds."""
 
     def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""

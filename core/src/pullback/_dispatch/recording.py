@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback._operators import OPERATORS
-from pullback._symbols import TRACES, Count
+from pullback._symbols import TRACES, Break, Count, HostNumber
 from pullback.spec import Op
 
 if TYPE_CHECKING:
+    from pullback._dispatch.host_state import HostState
     from pullback._dispatch.protocols import Capturing, Recorder
     from pullback.devices import Device
     from pullback.tensor import Tensor
@@ -26,6 +27,139 @@ if TYPE_CHECKING:
 def capturing() -> Capturing | None:
     """The trace of a captured function that runs in this thread."""
     return LOCAL.state.capture if TRACES.count else None
+
+
+def reject_making(what: str) -> None:
+    """Ends the trace that runs in this thread, if one does: something is made that stays.
+
+    Args:
+        what: what is made: "a variable".
+
+    Raises:
+        Break: if there is one.
+    """
+    if capturing() is not None:
+        raise Break(
+            f"makes {what}",
+            "make it before; layers and optimizers make theirs when they are first called",
+            made=True,
+        )
+
+
+def reject_use(reason: str, way_out: str) -> None:
+    """Ends the trace that runs in this thread, if one does: the function does what none repeats.
+
+    Args:
+        reason: what it does, after its name: "draws from a dataset".
+        way_out: what to write instead.
+
+    Raises:
+        Break: if there is one.
+    """
+    if capturing() is not None:
+        raise Break(reason, way_out)
+
+
+def effect(
+    function: Callable[..., object], *arguments: object, sets: Sequence[HostState] = ()
+) -> bool:
+    """Calls a function of values, such as a check; a captured function does it at its end.
+
+    Args:
+        function: what to call.
+        arguments: what it gets, with the tensors and numbers of each run.
+        sets: the host states that it sets.
+
+    Returns:
+        Whether it will be called later.
+    """
+    capture = capturing()
+    if capture is None:
+        function(*arguments)
+        return False
+    capture.effect(function, *arguments, sets=sets)
+    return True
+
+
+def when(condition: Tensor, function: Callable[[], object]) -> None:
+    """Calls a function if a condition holds, or has its changes depend on that.
+
+    Args:
+        condition: a 0-d tensor of booleans.
+        function: what to call. In a captured function it is, and `pb.where` chooses between the
+            values of variables that it has assigned and those before.
+    """
+    capture = capturing()
+    if capture is not None:
+        capture.when(condition, function)
+    elif bool(condition):
+        function()
+
+
+def computed(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what a function makes of numbers; in a captured function it is called at each run."""
+    capture = capturing()
+    return function(*arguments) if capture is None else capture.number(function, *arguments)
+
+
+def decided(function: Callable[[Any], Any], number: Any) -> Any:
+    """Returns what a function makes of a number on which it depends what is computed.
+
+    A captured function has a program for each of its results.
+    """
+    if type(number) is HostNumber:
+        return number.host.decide(function, number)
+    return function(number)
+
+
+def announce(
+    owner: Any,
+    method: Callable[..., object],
+    names: Iterable[str] = (),
+    settings: Callable[[Any], object] | None = None,
+) -> None:
+    """Tells the trace that runs in this thread, if one does, of a method that may be the user's.
+
+    Args:
+        owner: an optimizer or a metric.
+        method: what is about to be called.
+        names: the attributes that programs are made for.
+        settings: a function of the owner with more of what they are made for.
+    """
+    capture = capturing()
+    if capture is None:
+        return
+    title = type(owner).__name__
+    for name in names:
+        capture.guard(getattr, f"{name} of {title}", owner, name)
+    if settings is not None:
+        capture.guard(settings, f"the settings of {title}", owner)
+    announce_call(method, f"{title}.{method.__name__}")
+
+
+def announce_call(function: object, path: str) -> None:
+    """Tells the trace that runs in this thread, if one does, of a function that may be the user's.
+
+    Args:
+        function: what is about to be called.
+        path: what it is, for messages: "a regularizer".
+    """
+    capture = capturing()
+    if capture is not None:
+        capture.calls(function, path)
+
+
+def announce_layer(layer: object) -> None:
+    """Tells the trace that runs in this thread, if one does, that a layer is about to be called."""
+    capture = capturing()
+    if capture is not None:
+        capture.reads(layer)
+
+
+def lifted(tensor: Tensor) -> Tensor:
+    """A tensor for the trace that runs in this thread; itself where none does."""
+    capture = capturing()
+    return tensor if capture is None else capture.lift(tensor)
 
 
 def is_outside(device: Device) -> bool:

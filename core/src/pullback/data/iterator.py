@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback._closing import Closing
-from pullback._dispatch.recording import capturing
-from pullback._symbols import Break
+from pullback._dispatch.recording import reject_use
 from pullback.data.elements import Element, as_tensors
 from pullback.data.source import Cursor, Epoch, Position, Source
 
@@ -37,8 +36,7 @@ class Iterator(Closing):
         return self
 
     def __next__(self) -> Element:
-        if capturing() is not None:
-            raise Break("draws from a dataset", "pass the elements as arguments")
+        reject_use("draws from a dataset", "pass the elements as arguments")
         if self._cursor is None:
             raise StopIteration
         try:

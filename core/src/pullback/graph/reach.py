@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pullback._dispatch.host_state import HostState
 from pullback._symbols import Break
 from pullback.graph.foreign import FRAMEWORK, generator_of, has_drawn, is_own, state_of
 from pullback.graph.host import Guard, contents
@@ -160,6 +161,8 @@ class Reach:
             self.inside(own, f"{path}.__dict__", names)
         for name in tuple(names):
             if name in own:
+                if type(own[name]) is HostState:
+                    continue  # the trace answers for it
                 self._place(getattr, (owner, name), f"{path}.{name}", names)
                 continue
             found = of_class(kind, name)

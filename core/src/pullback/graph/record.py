@@ -10,21 +10,22 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NoReturn
+from types import BuiltinFunctionType
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from pullback import errors
+from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable, uncaptured
 from pullback._symbols import TRACES, Apart, Break, DrawnInt, HostNumber
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced, TracedDevice
+from pullback.graph.changes import Changes, Held
 from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.graph import (
-    Attribute,
     Draw,
-    Effect,
     Graph,
     Handle,
     Host,
@@ -32,23 +33,11 @@ from pullback.graph.graph import (
     Value,
 )
 from pullback.graph.guards import Reads
-from pullback.graph.host import Guard, Number, array_of, kinds_of, line_of_program
+from pullback.graph.host import Guard, Number, array_of, line_of_program
 from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
-
-
-class _Held:
-    """A variable that the function reads or writes: its value at this point of the function."""
-
-    __slots__ = ("now", "source", "variable", "written")
-
-    def __init__(self, variable: Any, source: State, now: Traced) -> None:
-        self.variable = variable
-        self.source = source
-        self.now = now
-        self.written = False
 
 
 class Recorder(Trace):
@@ -67,16 +56,10 @@ class Recorder(Trace):
         self.numbers: list[Number] = []
         self.guards: dict[Any, Guard] = {}
         self.outside_reads = Reads()
-        self._held: dict[int, _Held] = {}
+        self.effects = Changes(self)
         self._handles: dict[int, tuple[Tensor, Traced]] = {}
-        self._attributes_set: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self._host_arrays: dict[tuple[str, DType], Traced] = {}
         self._generators: dict[int, tuple[Any, tuple[int, int]]] = {}
-        self._after: list[Effect] = []
-        self._kept: dict[int, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
-        #: What the function has done already, and how it is taken back.
-        self._changes: list[Effect] = []
-        self._undo: list[Callable[[], object]] = []
         self._ended = False
         #: Nodes from this serial number on belong to a tape outside; None if none records.
         self.oldest_outside: int | None = None
@@ -185,65 +168,41 @@ class Recorder(Trace):
         self.numbers.append(Number(result, function, arguments))
         return result
 
-    def number_of(self, owner: object, attribute: str) -> HostNumber:
-        """An attribute with a number that is another one at each run."""
-        key = id(owner), attribute
-        entry = self._attributes_set.get(key)
-        if entry is not None and type(entry[2]) is HostNumber:
-            return entry[2]
-        return self.number(getattr, owner, attribute)
+    def decide(self, function: Callable[[Any], Any], number: HostNumber) -> Any:
+        """Returns what a function makes of a number; other programs are for other results."""
+        formula = self._formula(number)
+        self.guard(_decided, "a number that it looks at", function, formula)
+        return function(number.value)
 
-    def set_attribute(self, owner: object, attribute: str, value: object) -> None:
-        """Has the program set an attribute when all has gone well."""
-        self._attributes_set[id(owner), attribute] = owner, attribute, value
-        self.outside_reads.announced.add((id(owner), attribute))
+    def _formula(self, value: object) -> Any:
+        """A number as functions of what is outside, to be computed before a run."""
+        if type(value) is not HostNumber:
+            return value
+        entry = next(entry for entry in self.numbers if entry.result is value)
+        if not isinstance(entry.function, BuiltinFunctionType):
+            value._looked_at()
+        return _Formula(entry.function, tuple(map(self._formula, entry.arguments)))
 
-    def keep(self, owner: Any, attributes: Sequence[str]) -> None:
-        """Puts the state that attributes have at each run in their place, for the trace.
+    def get(self, state: HostState) -> Any:
+        """The value of a host state at this point of the function."""
+        return self.effects.get(state)
 
-        What they have when the function has returned, the program puts into the object.
-        """
-        if id(owner) in self._kept:
-            return
-        self.outside_reads.announced |= {(id(owner), name) for name in attributes}
-        before = {name: getattr(owner, name) for name in attributes}
-        self.guard(kinds_of, f"the state of {owner.name!r}", owner, tuple(attributes))
-        for name, value in before.items():
-            if type(value) is Tensor:
-                self.traced_device(value._device)
-                traced = self._input(Attribute, "m", value._array, owner, name)
-                setattr(owner, name, wrap(traced, self.device))
-            elif type(value) in (int, float):
-                setattr(owner, name, self.number_of(owner, name))
-        placed = {name: getattr(owner, name) for name in attributes}
-        self._kept[id(owner)] = owner, before, placed
+    def set(self, state: HostState, value: object) -> None:
+        """Has the program set a host state when all has gone well."""
+        self.effects.set(state, value)
 
-    def _take_out(self) -> None:
-        """Has attributes as they were, and the program set them."""
-        for owner, before, placed in self._kept.values():
-            for name, value in before.items():
-                now = getattr(owner, name)
-                if now is not placed[name]:
-                    self.set_attribute(owner, name, now)
-                setattr(owner, name, value)
-        self._kept = {}
-
-    def after(self, function: Callable[..., Any], *arguments: object) -> None:
-        """Has the program call a function when all has gone well, with tensors of the run."""
-        lifted = [self.lift(a) if type(a) is Tensor else a for a in arguments]
-        self._after.append((function, tuple(lifted)))
-
-    def change(
-        self, undo: Callable[[], object], function: Callable[..., Any], *arguments: object
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *arguments: object,
+        sets: Sequence[HostState] = (),
     ) -> None:
-        """Calls a function now, and has the program call it; `undo` takes it back."""
-        function(*arguments)
-        self._changes.append((function, arguments))
-        self._undo.append(undo)
+        """Has the program call a function when all has gone well, with tensors of the run."""
+        self.effects.call(function, arguments, sets)
 
-    def changes_of(self, function: Callable[..., Any], owner: object) -> int:
-        """The number of times that `change` got a function with this argument."""
-        return sum(done is function and given[:1] == (owner,) for done, given in self._changes)
+    def when(self, condition: Tensor, function: Callable[[], object]) -> None:
+        """Calls a function whose changes count only in runs where a condition holds."""
+        self.effects.when(condition, function)
 
     def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
@@ -311,7 +270,6 @@ class Recorder(Trace):
             self.broken = error
             raise
         finally:
-            self._take_out()
             state.capture = None
             RECORDING.count -= 1
             TRACES.count -= 1
@@ -327,24 +285,16 @@ class Recorder(Trace):
     def graph_of(self, outputs: list[Value]) -> Graph:
         """The graph, with what it writes; `after` has values in place of tensors."""
         graph = self.graph(outputs)
-        writes = tuple((held.source, held.now.value) for held in self._written())
+        writes = tuple((held.source, held.now.value) for held in self.effects.written)
         after = tuple(
             (function, tuple(a._array.value if type(a) is Tensor else a for a in arguments))
-            for function, arguments in (*self.effects(), *self._changes)
+            for function, arguments in self.effects.in_order
         )
         return graph._replace(writes=writes, after=after)
 
-    def effects(self) -> list[Effect]:
-        """Returns what is set and called after the writes."""
-        attributes: list[Effect] = [(setattr, entry) for entry in self._attributes_set.values()]
-        return attributes + self._after
-
     def commit(self) -> None:
         """Writes what the function has written: the traced call is one like any other."""
-        for held in self._written():
-            held.variable._array = held.now.array
-        for function, arguments in self.effects():
-            function(*map(self.outside, arguments))
+        self.effects.commit()
 
     def outside(self, value: object) -> Any:
         """The tensor or number of this call for one of the trace."""
@@ -354,17 +304,13 @@ class Recorder(Trace):
 
     def undo(self) -> None:
         """Takes back what a trace that ended early has changed."""
-        for undo in reversed(self._undo):
-            undo()
         for generator, state in self._generators.values():
             generator.state = state
 
     def forget(self) -> None:
         """Releases the arrays of the trace."""
-        self._constants, self._handles, self._held = {}, {}, {}
-        self._numbers_as_tensors = {}
-        self._host_arrays, self._after, self._attributes_set = {}, [], {}
-        self._changes, self._undo = [], []
+        self._constants, self._handles, self._numbers_as_tensors = {}, {}, {}
+        self._host_arrays, self.effects = {}, Changes(self)
         self._inputs, self._calls, self.numbers = [], [], []
         self.device.constants = {}
         self.guards, self.outside_reads = {}, Reads()
@@ -384,7 +330,7 @@ class Recorder(Trace):
                 if isinstance(entry, Handle):
                     self._handles[id(entry.tensor)] = entry.tensor, traced
                 else:
-                    self._held[id(entry.owner)] = _Held(entry.owner, entry, traced)
+                    self.effects.variables[id(entry.owner)] = Held(entry.owner, entry, traced)
         self._ended, self.broken = False, None
 
     def _new(self, array: Native, value: Value) -> Traced:
@@ -393,15 +339,13 @@ class Recorder(Trace):
             self.traced.append(weakref.ref(traced))
         return traced
 
-    def _written(self) -> list[_Held]:
-        return [held for held in self._held.values() if held.written]
-
-    def _hold(self, variable: Any) -> _Held:
-        held = self._held.get(id(variable))
+    def _hold(self, variable: Any) -> Held:
+        held = self.effects.variables.get(id(variable))
         if held is None:
             self.traced_device(variable._device)
             traced = self._input(State, "s", variable._array, variable)
-            held = self._held[id(variable)] = _Held(variable, self._inputs[-1], traced)  # type: ignore[arg-type]
+            source: Any = self._inputs[-1]
+            held = self.effects.variables[id(variable)] = Held(variable, source, traced)
         return held
 
     def _input(self, kind: Callable[..., Any], letter: str, array: Native, *more: object) -> Traced:
@@ -470,6 +414,21 @@ class Recorder(Trace):
     def _break(self, reason: str, way_out: str) -> NoReturn:
         self.broken = error = Break(reason, way_out)
         raise error
+
+
+class _Formula(NamedTuple):
+    """A function of numbers, and what it is called with."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def value(self) -> Any:
+        """The number that it gives now."""
+        return self.function(*(a.value() if type(a) is _Formula else a for a in self.arguments))
+
+
+def _decided(function: Callable[[Any], Any], formula: _Formula) -> Any:
+    return function(formula.value())
 
 
 def _unchanged(x: Native) -> Native:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
+
+from pullback.layers.loss_terms import LossTerms
 
 __all__ = ["CALLS"]
 
@@ -14,12 +17,14 @@ class Calls(threading.local):
     depth: int = 0
     building: int = 0
     training: bool | None = None
-    #: An object that identifies the outermost call.
-    outermost: object = None
     #: The size of the first axis of its first input, in the first call of a layer.
     batch: int | None = None
     #: The number of layers that have been called for the first time.
     first_calls: int = 0
+
+    def __init__(self) -> None:
+        #: The losses that layers have added in the outermost call, by the identity of the layer.
+        self.losses: dict[int, weakref.ref[LossTerms]] = {}
 
 
 CALLS = Calls()

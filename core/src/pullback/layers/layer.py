@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
-from pullback._dispatch.recording import RECORDING, SETTINGS, capturing, paused
+from pullback._dispatch.host_state import HostState
+from pullback._dispatch.recording import SETTINGS, announce_layer, paused, reject_making
+from pullback._symbols import TRACES
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
@@ -37,7 +40,7 @@ from pullback.shapes import as_shape
 from pullback.state import VariableList, objects
 from pullback.state.serialization import Configurable, make
 from pullback.tensor import Tensor
-from pullback.variable import Variable, check_not_traced
+from pullback.variable import Variable
 
 __all__ = ["Layer"]
 
@@ -75,8 +78,6 @@ class Layer(Configurable):
     _policy: Policy | None = None
     _input_shape: tuple[int, ...] | None = None
     _casts: bool = False
-    #: The outermost call in which `_losses` were added.
-    _losses_call: object = None
     #: Its first call: what `summary` tells.
     _first_call: FirstCall | None = None
 
@@ -156,7 +157,8 @@ class Layer(Configurable):
         Raises:
             LayerError: when the layer already has a variable of that name.
         """
-        check_not_traced(name)  # before the initializer draws, which ends a trace as well
+        # Before the initializer draws, which ends a trace as well.
+        reject_making(f"a variable ({name!r})")
         kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         value = initializers.get(initializer)(as_shape(shape), kind)
         if autocast and kind != self.compute_dtype and dtypes.is_floating(kind):
@@ -185,10 +187,12 @@ class Layer(Configurable):
 
     def add_loss(self, value: Tensor) -> None:
         """Adds a tensor to the `losses` of the current call."""
-        if self._losses_call is not CALLS.outermost or CALLS.outermost is None:
-            self._losses_call = CALLS.outermost
-            self._losses: list[Tensor] = LossTerms()
-        self._losses.append(value)
+        if "_losses" not in vars(self):
+            self._losses = HostState(LossTerms(), "the losses of a layer")
+        earlier = CALLS.losses.get(id(self), list)
+        added = LossTerms([*(earlier() or ()), value])
+        CALLS.losses[id(self)] = weakref.ref(added)
+        self._losses.set(added)
 
     # Properties ----------------------------------------------------------------------------------
 
@@ -242,7 +246,8 @@ class Layer(Configurable):
             # Looking for layers takes a tenth of a step of a small model.
             return losses
         for layer in (self, *self.sublayers.values()):
-            losses += vars(layer).get("_losses", ())
+            if "_losses" in vars(layer):
+                losses += layer._losses.get()
             losses += penalties(vars(layer).get("_penalties", ()))
         return losses
 
@@ -303,7 +308,7 @@ class Layer(Configurable):
         if training is None:
             training = outer
         if not CALLS.depth:
-            CALLS.outermost = object()
+            CALLS.losses = {}
             if self._first_call is None:
                 CALLS.batch = batch_of(args)
         CALLS.depth += 1
@@ -324,8 +329,8 @@ class Layer(Configurable):
                         break
             if training is not None and takes_training(type(self).call):
                 kwargs["training"] = training
-            if RECORDING.count and (capture := capturing()) is not None:
-                capture.reads(self)
+            if TRACES.count:
+                announce_layer(self)
             result: Tensor = self.call(*args, **kwargs)
             if self._first_call is None:
                 self._first_call = FirstCall(args[0] if args else None, result)
@@ -410,7 +415,7 @@ class Layer(Configurable):
 
     def build_for(self, shape: Any) -> None:
         """Builds the layer for inputs of a shape, as the first call does."""
-        before = default_generator.state if objects.PENDING_RESTORES else None
+        before = default_generator.now if objects.PENDING_RESTORES else None
         CALLS.building += 1
         try:
             with paused():
@@ -431,10 +436,10 @@ class Layer(Configurable):
         """
         values = (*vars(self).values(), *vars(self).get("_variables", {}).values())
         own = [value for value in values if isinstance(value, Variable)]
-        first, after = [variable._array for variable in own], default_generator.state
+        first, after = [variable._array for variable in own], default_generator.now
         objects.restore_pending()
         replaced = [part._array is not array for part, array in zip(own, first, strict=True)]
-        if own and all(replaced) and default_generator.state == after:
+        if own and all(replaced) and default_generator.now == after:
             default_generator.state = before
 
     def _build_if_sized(self) -> None:

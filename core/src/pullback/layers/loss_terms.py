@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import announce_call
 
 __all__ = ["LossTerms", "penalties"]
 
@@ -27,8 +27,6 @@ class LossTerms(list[Any]):
 
 def penalties(functions: Sequence[Callable[[], Any]]) -> list[Any]:
     """The values of the penalties of a layer."""
-    capture = capturing()
-    if capture is not None:
-        for function in functions:
-            capture.calls(function, "a regularizer")
+    for function in functions:
+        announce_call(function, "a regularizer")
     return [function() for function in functions]

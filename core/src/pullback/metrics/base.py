@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing, paused
-from pullback._symbols import Break
+from pullback._dispatch.host_state import HostState
+from pullback._dispatch.recording import announce, effect, paused, reject_use
+from pullback._symbols import TRACES
 from pullback.devices import Device, as_device
 from pullback.ops.data_types import astype
 from pullback.ops.manipulation import broadcast_to
@@ -44,9 +46,9 @@ class Metric:
     >>> class Largest(pb.metrics.Metric):
     ...     initial = {"largest": float("-inf")}
     ...     def update(self, values):
-    ...         self.largest = max(self.largest, float(pb.max(values)))
+    ...         self.largest = pb.maximum(self.largest, pb.max(values))
     ...     def result(self):
-    ...         return self.largest
+    ...         return float(self.largest)
     >>> largest = Largest()
     >>> largest([1.0, 3.0]), largest([2.0])
     (None, None)
@@ -55,8 +57,16 @@ class Metric:
     """
 
     #: The attributes that are the state, with their initial values: numbers, or None for an
-    #: attribute that becomes a tensor.
+    #: attribute that becomes a tensor. A captured function reads and sets them at each run.
     initial: Mapping[str, float | None] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Has the attributes that are the state be host states."""
+        super().__init_subclass__(**kwargs)
+        for name in cls.initial:
+            # A property keeps the state in its own way.
+            if not hasattr(type(getattr(cls, name, None)), "__get__"):
+                setattr(cls, name, _StateAttribute(name))
 
     def __init__(self, name: str | None = None) -> None:
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?=[A-Z][a-z])(?<!^)", "_", type(self).__name__)
@@ -78,15 +88,17 @@ class Metric:
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Adds a batch; no tape records it."""
-        capture = capturing()
-        if capture is not None:
-            capture.keep(self, [name for name in self.initial if name in vars(self)])
-            for name in vars(self):
-                if name[0] != "_" and name != "name" and name not in self.initial:
-                    capture.guard(getattr, f"{name} of {self.name!r}", self, name)
-            capture.calls(self.update, f"{type(self).__name__}.update")
+        if TRACES.count:
+            names = [name for name in vars(self) if name[0] != "_" and name not in self.initial]
+            announce(self, self.update, names)
         with paused():
             self.update(*args, **kwargs)
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        for name, value in vars(self).items():
+            vars(copied)[name] = copy(value) if type(value) is HostState else value
+        return copied
 
     def checkpoint_state(self) -> Mapping[str, Any]:
         """The state, by name."""
@@ -106,6 +118,32 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.result()}>"
+
+
+class _StateAttribute:
+    """An attribute of a metric that is in a host state."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, metric: Metric | None, owner: type | None = None) -> Any:
+        if metric is None:
+            return self
+        try:
+            state: HostState = vars(metric)[self._name]
+        except KeyError:
+            raise AttributeError(
+                f"{type(metric).__name__} has no {self._name} before reset() has been called"
+            ) from None
+        return state.get()
+
+    def __set__(self, metric: Metric, value: Any) -> None:
+        state = vars(metric).get(self._name)
+        if state is None:
+            name = f"{self._name} of {type(metric).__name__}"
+            vars(metric)[self._name] = HostState(value, name)
+        else:
+            state.set(value)
 
 
 def double(tensor: Tensor) -> Tensor:
@@ -177,8 +215,7 @@ class WeightedSum(Metric):
         self._pending: list[tuple[Tensor, Tensor | float]] = []
 
     def _read_pending(self) -> None:
-        if capturing() is not None:
-            raise Break(f"reads the metric {self.name!r}", "read its result() after the call")
+        reject_use(f"reads the metric {self.name!r}", "read its result() after the call")
         pending, self._pending = self._pending, []
         for total, weight in pending:
             self._total += float(total)
@@ -207,21 +244,13 @@ class WeightedSum(Metric):
         if weights is None or isinstance(weights, (int, float)):
             number = 1.0 if weights is None else float(weights)
             total = reduce_sum(double(tensor))
-            self._add(total if number == 1 else total * number, number * tensor.size)
+            effect(self._add, total if number == 1 else total * number, number * tensor.size)
         else:
             factor = item_weights(weights, tensor.shape, self.name, tensor.device)
             counted = reduce_sum(broadcast_to(factor, tensor.shape))
-            self._add(reduce_sum(double(tensor) * factor), counted)
+            effect(self._add, reduce_sum(double(tensor) * factor), counted)
 
     def _add(self, total: Tensor, weight: Tensor | float) -> None:
-        """Adds a sum; a captured function does so at each run."""
-        capture = capturing()
-        if capture is None:
-            self._append(total, weight)
-        else:
-            capture.after(self._append, total, weight)
-
-    def _append(self, total: Tensor, weight: Tensor | float) -> None:
         self._pending.append((total, weight))
         if len(self._pending) >= self._MAX_PENDING:
             self._read_pending()

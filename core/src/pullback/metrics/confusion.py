@@ -8,8 +8,10 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import effect
 from pullback.devices import as_device
 from pullback.metrics.base import Metric, double, optional_weights
+from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.data_types import astype
 from pullback.ops.indexing import segment_sum
@@ -47,12 +49,19 @@ def checked_classes(name: str, what: str, values: Tensor, num_classes: int) -> T
     """
     flat = astype(values, "int64").reshape((-1,))
     if flat.size:
-        low, high = int(reduce_min(flat)), int(reduce_max(flat))
-        if low < 0 or high >= num_classes:
-            raise errors.InputValueError(
-                f"{name}: {what} must be classes from 0 to {num_classes - 1}, got {low} to {high}"
-            )
+        ends = reduce_min(flat), reduce_max(flat)
+        if effect(_reject_classes, name, what, num_classes, *ends):
+            # What is computed before the check is no error of its own.
+            flat = clip(flat, 0, num_classes - 1)
     return flat
+
+
+def _reject_classes(name: str, what: str, num_classes: int, least: Tensor, largest: Tensor) -> None:
+    low, high = int(least), int(largest)
+    if low < 0 or high >= num_classes:
+        raise errors.InputValueError(
+            f"{name}: {what} must be classes from 0 to {num_classes - 1}, got {low} to {high}"
+        )
 
 
 class ConfusionMatrix(Metric):

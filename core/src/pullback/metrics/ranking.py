@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import effect
 from pullback.metrics.base import Metric, double, optional_weights
 from pullback.metrics.confusion import checked_classes
 from pullback.ops.arithmetic import minimum
@@ -133,9 +132,7 @@ class AUC(Metric):
             counted = counted * factor
         counted = broadcast_to(counted.reshape((1, -1)), rows.shape)
         if self.bins is None:
-            capture = capturing()
-            keep = self._keep if capture is None else partial(capture.after, self._keep)
-            keep(rows, inside, counted)
+            effect(self._keep, rows, inside, counted)
         else:
             self._count(rows, inside, counted, self.bins)
 
@@ -143,11 +140,10 @@ class AUC(Metric):
         self._kept.append((scores, inside, weights))
 
     def _count(self, scores: Tensor, inside: Tensor, weights: Tensor, bins: int) -> None:
-        if scores.size and not bool(reduce_all((scores >= 0) & (scores <= 1))):
-            raise errors.InputValueError(
-                f"{self.name}: with bins, scores must be from 0 to 1; apply pb.sigmoid or "
-                f"pb.softmax to logits, or leave bins out"
-            )
+        if scores.size:
+            within = reduce_all((scores >= 0) & (scores <= 1))
+            if effect(self._reject_scores, within):
+                scores = where(within, scores, 0.0)
         count = scores.shape[0]
         bin_ = minimum(astype(floor(scores * bins), "int64"), bins - 1)
         first = arange(count, dtype="int64", device=scores.device).reshape((-1, 1)) * bins
@@ -157,6 +153,13 @@ class AUC(Metric):
             counts = counts.reshape((count, bins))
             before = getattr(self, name)
             setattr(self, name, counts if before is None else before.to(counts.device) + counts)
+
+    def _reject_scores(self, within: Tensor) -> None:
+        if not bool(within):
+            raise errors.InputValueError(
+                f"{self.name}: with bins, scores must be from 0 to 1; apply pb.sigmoid or "
+                f"pb.softmax to logits, or leave bins out"
+            )
 
     def result(self) -> float | list[float]:
         """Returns the area, NaN if no item or every item is in the class."""

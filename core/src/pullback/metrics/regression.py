@@ -8,7 +8,8 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import announce_call, when
+from pullback._symbols import TRACES
 from pullback.metrics.base import (
     Metric,
     PairwiseMean,
@@ -139,9 +140,8 @@ class MeanOf(WeightedSum):
         Raises:
             InputTypeError: for weights with a function that returns one number for a batch.
         """
-        capture = capturing()
-        if capture is not None:
-            capture.calls(self.function, self.name)
+        if TRACES.count:
+            announce_call(self.function, self.name)
         more = {"reduction": "none"} if self._itemwise else {}
         values = from_any(self.function(targets, predictions, **more))
         if not values.ndim:
@@ -169,7 +169,7 @@ class _Moments(Metric):
     initial: Mapping[str, float | None] = {
         "count": 0.0, "means": None, "squares": None, "residual": None,
     }  # fmt: skip
-    count: float
+    count: float | Tensor
     means: Tensor | None
     squares: Tensor | None
     residual: Tensor | None
@@ -199,11 +199,10 @@ class _Moments(Metric):
         w = full((t.shape[0], 1), 1.0, dtype=t.dtype, device=t.device)
         if factor is not None:
             w = w * factor.reshape((-1, 1))
-        count = float(reduce_sum(w))
-        if count:
-            self._merge(count, w, t, p)
+        count = reduce_sum(w)
+        when(count != 0, lambda: self._merge(count, w, t, p))
 
-    def _merge(self, count: float, w: Tensor, t: Tensor, p: Tensor) -> None:
+    def _merge(self, count: Tensor, w: Tensor, t: Tensor, p: Tensor) -> None:
         both = stack([t, p])  # (2, items, outputs)
         means = reduce_sum(w * both, axis=1) / count
         apart = both - expand_dims(means, axis=1)
@@ -215,11 +214,12 @@ class _Moments(Metric):
             self.count, self.means, self.squares, self.residual = count, means, squares, residual
             return
         before = [x.to(t.device) for x in (self.means, self.squares, self.residual)]
-        total = self.count + count
+        counted = from_any(self.count, t.dtype, t.device)
+        total = counted + count
         delta = means - before[0]
         cross = stack([delta[0] * delta[0], delta[1] * delta[1], delta[0] * delta[1]])
         self.means = before[0] + delta * (count / total)
-        self.squares = before[1] + squares + cross * (self.count * count / total)
+        self.squares = before[1] + squares + cross * (counted * count / total)
         self.residual = before[2] + residual
         self.count = total
 

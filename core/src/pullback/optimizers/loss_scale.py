@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import paused
+from pullback._dispatch.host_state import HostState
+from pullback._dispatch.recording import effect, paused, when
 from pullback.ops.comparison import isfinite
 from pullback.optimizers.optimizer import LearningRate, Optimizer
 from pullback.tensor import Tensor, TensorLike
@@ -55,13 +56,11 @@ class LossScale(Optimizer):
     ) -> None:
         self.optimizer = optimizer
         super().__init__(optimizer.learning_rate)
-        #: The factor of losses.
-        self.scale = float(initial_scale)
         self.growth_steps = growth_steps
         self.factor = float(factor)
-        #: The number of skipped steps.
-        self.skipped = 0
-        self._good = 0
+        self._scale = HostState(float(initial_scale), "the scale of a LossScale")
+        self._skipped = HostState(0, "the skipped steps of a LossScale")
+        self._good = HostState(0, "the good steps of a LossScale")
         if not (initial_scale >= 1 and factor > 1 and (growth_steps is None or growth_steps >= 1)):
             raise errors.InputValueError(
                 f"initial_scale must be 1 or more, factor above 1 and growth_steps 1 or more, got "
@@ -73,6 +72,22 @@ class LossScale(Optimizer):
         arguments = super().constructor_arguments()
         del arguments["learning_rate"]
         return arguments
+
+    @property
+    def scale(self) -> float:
+        """The factor of losses; it may be set."""
+        scale: float = self._scale.get()
+        return scale
+
+    @scale.setter
+    def scale(self, scale: float) -> None:
+        self._scale.set(float(scale))
+
+    @property
+    def skipped(self) -> int:
+        """The number of skipped steps."""
+        skipped: int = self._skipped.get()
+        return skipped
 
     @property
     def learning_rate(self) -> Any:
@@ -104,6 +119,10 @@ class LossScale(Optimizer):
         with self.optimizer.averaged():
             yield
 
+    def make_slots(self, variables: Iterable[Variable]) -> None:
+        """Makes the slots of the optimizer that takes the steps."""
+        self.optimizer.make_slots(variables)
+
     def scaled(self, loss: TensorLike) -> Tensor:
         """Returns the loss times the scale, in at least float32."""
         value = from_any(loss)
@@ -121,16 +140,27 @@ class LossScale(Optimizer):
                 (self._unscaled(gradient, variable), variable) for gradient, variable in pairs
             ]
             finite = _all_finite([gradient for gradient, _ in unscaled])
-        if not finite:
-            self.scale = max(self.scale / self.factor, 1.0)
-            self.skipped += 1
-            self._good = 0
+        if finite is None:
+            # The optimizer says what is wrong with gradients that are all None.
+            self.optimizer.apply_gradients(unscaled)
             return
-        self.optimizer.apply_gradients(unscaled)
-        self._good += 1
-        if self._good == self.growth_steps:
-            self.scale *= self.factor
-            self._good = 0
+        when(finite, lambda: self.optimizer.apply_gradients(unscaled))
+        moved = tuple(variable for gradient, variable in unscaled if gradient is not None)
+        effect(self._count, finite, moved, sets=(self._scale, self._skipped, self._good))
+
+    def _count(self, finite: Tensor, variables: Sequence[Variable]) -> None:
+        """Adjusts the scale after a step, or one that was skipped."""
+        if not bool(finite):
+            # A captured step has slots from the second call on, even if the first one was skipped.
+            self.make_slots(variables)
+            self._scale.set(max(self.scale / self.factor, 1.0))
+            self._skipped.set(self.skipped + 1)
+            self._good.set(0)
+        elif self._good.get() + 1 == self.growth_steps:
+            self._scale.set(self.scale * self.factor)
+            self._good.set(0)
+        else:
+            self._good.set(self._good.get() + 1)
 
     def _unscaled(self, gradient: TensorLike | None, variable: Variable) -> Tensor | None:
         if gradient is None:
@@ -142,20 +172,21 @@ class LossScale(Optimizer):
 
     def checkpoint_state(self) -> Mapping[str, Any]:
         """The scale and its counters; the state of `optimizer` is saved on its own."""
-        return {"scale": self.scale, "good": self._good, "skipped": self.skipped}
+        return {"scale": self.scale, "good": self._good.get(), "skipped": self.skipped}
 
     def restore_state(self, saved: Mapping[str, Any]) -> None:
         """Restores the result of `checkpoint_state`."""
         self.scale = float(saved["scale"])
-        self._good, self.skipped = int(saved["good"]), int(saved["skipped"])
+        self._good.set(int(saved["good"]))
+        self._skipped.set(int(saved["skipped"]))
 
 
-def _all_finite(gradients: list[Tensor | None]) -> bool:
-    """Returns whether every element is finite; the device is waited for once."""
+def _all_finite(gradients: list[Tensor | None]) -> Tensor | None:
+    """Returns whether every element is finite, as a tensor; None if there are no gradients."""
     total: Tensor | None = None
     for gradient in gradients:
         if gradient is not None:
             # A sum of zeros, or NaN: cheaper than a mask.
             zero = (gradient * 0).sum()
             total = zero if total is None else total + zero.to(total.device)
-    return total is None or bool(isfinite(total))
+    return None if total is None else isfinite(total)

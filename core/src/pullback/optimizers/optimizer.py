@@ -10,15 +10,18 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch.recording import capturing, paused
+from pullback._dispatch.host_state import HostState
+from pullback._dispatch.recording import announce, computed, paused
+from pullback._symbols import TRACES
 from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
 from pullback.ops.optim.optimizer_updates import sgd_update
-from pullback.optimizers.accumulation import ACCUMULATED, accumulate
+from pullback.optimizers.accumulation import accumulate
 from pullback.optimizers.checks import Pairs, checked_fraction, checked_pairs, checked_rate
 from pullback.optimizers.parts import from_parts, real_parts
 from pullback.optimizers.slots import (
+    ACCUMULATED,
     PerVariable,
     PerVariableLike,
     Scalar,
@@ -110,7 +113,7 @@ class Optimizer(Configurable):
         ema_decay: float | None = None,
         accumulate_steps: int = 1,
     ) -> None:
-        self._learning_rate = learning_rate
+        self._learning_rate: HostState | Variable | Callable[[int], SupportsFloat]
         self.settings = dict(settings or {})
         self.clip_value = clip_value
         self.clip_norm = clip_norm
@@ -121,14 +124,13 @@ class Optimizer(Configurable):
         self._no_decay = WeightDecayMask(no_decay)
         self._rate_scale = None if rate_scale is None else PerVariable(rate_scale)
         self._decay_scale = None if decay_scale is None else PerVariable(decay_scale)
-        self._step = 0
-        self._accumulated = 0
+        self._step = HostState(0, f"the step of {type(self).__name__}")
+        self._accumulated = HostState(0, "the number of gradients in a sum")
         self._slots = Slots()
         self._scalars = StepScalars()
         #: Slots restored from a checkpoint, until its step is restored, or a step is taken.
         self._restored: set[tuple[int, str]] = set()
-        if not isinstance(learning_rate, Variable) and not callable(learning_rate):
-            checked_rate(learning_rate)
+        self._set_rate(learning_rate)
         clips = [limit for limit in (clip_value, clip_norm, clip_global_norm) if limit is not None]
         if len(clips) > 1 or any(not limit > 0 for limit in clips):
             raise errors.InputValueError(
@@ -143,7 +145,7 @@ class Optimizer(Configurable):
 
     def constructor_arguments(self) -> dict[str, Any]:
         """The arguments of the constructor by name, with the current learning rate."""
-        return super().constructor_arguments() | {"learning_rate": self._learning_rate}
+        return super().constructor_arguments() | {"learning_rate": self._given_rate()}
 
     @property
     def learning_rate(self) -> Any:
@@ -156,20 +158,35 @@ class Optimizer(Configurable):
         >>> optimizer.learning_rate, optimizer.schedule(4)
         (0.1, 0.02)
         """
-        rate = self._learning_rate
-        return self._rate() if callable(rate) and not isinstance(rate, Variable) else rate
+        return self._given_rate() if self.schedule is None else self._rate()
 
     @learning_rate.setter
     def learning_rate(self, rate: LearningRate) -> None:
-        if not isinstance(rate, Variable) and not callable(rate):
-            checked_rate(rate)
-        self._learning_rate = rate
+        self._set_rate(rate)
+
+    def _set_rate(self, rate: LearningRate) -> None:
+        if isinstance(rate, Variable) or callable(rate):
+            self._learning_rate = rate
+            return
+        number = vars(self).get("_learning_rate")
+        if type(number) is HostState:
+            number.set(checked_rate(rate))
+        else:
+            self._learning_rate = HostState(checked_rate(rate), "the learning rate")
+
+    def _given_rate(self) -> LearningRate:
+        """The number, variable or schedule that was set."""
+        rate = self._learning_rate
+        if isinstance(rate, HostState):
+            number: float = rate.get()
+            return number
+        return rate
 
     @property
     def schedule(self) -> Callable[[int], SupportsFloat] | None:
         """The function of the step that gives the learning rate; None if there is none."""
         rate = self._learning_rate
-        return rate if callable(rate) and not isinstance(rate, Variable) else None
+        return None if isinstance(rate, (HostState, Variable)) else rate
 
     @property
     def variables(self) -> list[Variable]:
@@ -179,11 +196,8 @@ class Optimizer(Configurable):
     @property
     def step(self) -> int:
         """The number of steps taken."""
-        capture = capturing()
-        if capture is not None:
-            number: Any = capture.number_of(self, "_step")
-            return number  # type: ignore[no-any-return]
-        return self._step
+        number: int = self._step.get()
+        return number
 
     # Steps ---------------------------------------------------------------------------------------
 
@@ -203,11 +217,8 @@ class Optimizer(Configurable):
             objects.restore_pending()
         checked = checked_pairs(pairs)
         self._restored.clear()
-        capture = capturing()
-        if capture is not None:
-            capture.guard(steering, f"the settings of {type(self).__name__}", self)
-            capture.calls(self.update, f"{type(self).__name__}.update")
-            checked = [(capture.lift(gradient), variable) for gradient, variable in checked]
+        if TRACES.count:
+            announce(self, self.update, settings=steering)
         with paused():
             if self.accumulate_steps > 1:
                 checked = accumulate(self, self._slots, checked)
@@ -215,8 +226,7 @@ class Optimizer(Configurable):
                     return
             checked = self._clipped(checked)
             rate, scales = self._rate(), self._rate_scale
-            step: Any = self._step if capture is None else capture.number_of(self, "_step")
-            step += 1
+            step = self._step.get() + 1
             for gradient, variable in checked:
                 if self.ema_decay is not None:
                     self._begin_average(variable)
@@ -226,10 +236,7 @@ class Optimizer(Configurable):
                 self.update(variable, gradient, own, step)
             if self.ema_decay is not None:
                 self._move_averages(self.ema_decay)
-        if capture is None:
-            self._step = step
-        else:
-            capture.set_attribute(self, "_step", step)
+        self._step.set(step)
 
     def update(self, variable: Variable, gradient: Tensor, rate: Scalar, step: int) -> None:
         """Moves one variable by the op; override it for an algorithm that is more than an op."""
@@ -305,16 +312,16 @@ class Optimizer(Configurable):
         rate = self._learning_rate
         if isinstance(rate, Variable):
             return rate.value
-        capture = capturing()
-        if capture is not None:
-            number: Any = capture.number(self._rate_at, capture.number_of(self, "_step"))
-            return number  # type: ignore[no-any-return]
-        return checked_rate(rate(self._step) if callable(rate) else rate)
+        if isinstance(rate, HostState):
+            number: float = rate.get()
+            return number
+        scheduled: float = computed(self._scheduled, self._step.get())
+        return scheduled
 
-    def _rate_at(self, step: int) -> float:
+    def _scheduled(self, step: int) -> float:
         """The learning rate of the step after `step` steps; of a captured step at each call."""
         rate: Any = self._learning_rate
-        return checked_rate(rate(step) if callable(rate) else rate)
+        return checked_rate(rate(step))
 
     def _clipped(self, pairs: Pairs) -> Pairs:
         if self.clip_global_norm is self.clip_norm is self.clip_value is None:
@@ -376,6 +383,15 @@ class Optimizer(Configurable):
             for variable, value in before:
                 variable.assign(value)
 
+    def make_slots(self, variables: Iterable[Variable]) -> None:
+        """Makes the slots of variables, for a first step that may be skipped."""
+        for variable in variables:
+            if not self._slots.of(variable):
+                for name in (*self.slot_names, *[ACCUMULATED] * (self.accumulate_steps > 1)):
+                    self.slot(variable, name)
+                if self.ema_decay is not None:
+                    self._begin_average(variable)
+
     # Slots ---------------------------------------------------------------------------------------
 
     def slot(self, variable: Variable, name: str) -> Variable:
@@ -420,19 +436,21 @@ class Optimizer(Configurable):
             )
         try:
             self.slot(variable, name).assign(value)
+            if name == ACCUMULATED:
+                self._slots.begin_sum(variable)
             self._restored.add((id(variable), name))
         except errors.ShapeError as error:
             raise errors.CheckpointError(f"the slot {name!r} does not fit: {error}") from None
 
     def checkpoint_state(self) -> Mapping[str, Any]:
         """The number of steps taken, and of calls whose gradients are accumulated for the next."""
-        accumulated = {"accumulated": self._accumulated} if self.accumulate_steps > 1 else {}
-        return {"step": self._step, **accumulated}
+        accumulated = {"accumulated": self._accumulated.get()} if self.accumulate_steps > 1 else {}
+        return {"step": self._step.get(), **accumulated}
 
     def restore_state(self, saved: Mapping[str, Any]) -> None:
         """Restores the result of `checkpoint_state`."""
-        self._step = int(saved["step"])
-        self._accumulated = int(saved.get("accumulated", 0)) % self.accumulate_steps
+        self._step.set(int(saved["step"]))
+        self._accumulated.set(int(saved.get("accumulated", 0)) % self.accumulate_steps)
         # Slots that did not exist at that step are removed.
         self._slots.keep(self._restored)
         self._restored.clear()

@@ -5,21 +5,32 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.host_state import HostState
+from pullback._dispatch.recording import announce_call
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.optimizers.update import Update
 from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
 
-__all__ = ["PerVariable", "PerVariableLike", "Scalar", "Slots", "StepScalars", "WeightDecayMask"]
+__all__ = [
+    "ACCUMULATED",
+    "PerVariable",
+    "PerVariableLike",
+    "Scalar",
+    "Slots",
+    "StepScalars",
+    "WeightDecayMask",
+]
+
+#: The slot with the sum of gradients: there is one to be seen while a sum is begun.
+ACCUMULATED = "accumulated"
 
 #: A learning rate or the number of a step, as an op takes it.
 Scalar: TypeAlias = "float | Tensor"
@@ -28,7 +39,7 @@ Scalar: TypeAlias = "float | Tensor"
 class Slots:
     """The slots of variables; those of a variable live as long as it does."""
 
-    __slots__ = ("_of", "version")
+    __slots__ = ("_of", "summed", "version")
 
     #: Slots are saved under the paths of their variables, by the optimizer.
     opaque_state = True
@@ -37,13 +48,15 @@ class Slots:
         self._of: dict[int, tuple[weakref.ref[Variable], dict[str, Variable], Update]] = {}
         #: The number of times that slots were made or removed: a captured step has those of one.
         self.version = 0
+        #: The variables, by identity, whose gradients are in the sums for the next step.
+        self.summed = HostState(frozenset(), "the gradients in a sum")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Slots:
         # The slots of a copied model belong to the copies of its variables.
         made = Slots()
         memo[id(self)] = made
         for variable, name, slot in self:
-            made.of(copy.deepcopy(variable, memo))[name] = copy.deepcopy(slot, memo)
+            made.put(copy.deepcopy(variable, memo), name, copy.deepcopy(slot, memo))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,6 +72,12 @@ class Slots:
             entry = of[key] = (reference, {}, Update())
         return entry[1]
 
+    def put(self, variable: Variable, name: str, slot: Variable) -> None:
+        """Adds a slot of a copied or loaded optimizer."""
+        self.of(variable)[name] = slot
+        if name == ACCUMULATED:
+            self.begin_sum(variable)
+
     def update_of(self, variable: Variable) -> Update:
         """The update of a variable; `of` has been called for it before."""
         return self._of[id(variable)][2]
@@ -67,29 +86,17 @@ class Slots:
         """Each variable that has a slot of that name, and the slot."""
         return [(variable, slot) for variable, other, slot in self if other == name]
 
-    def aside(self, variable: Variable, name: str) -> Variable | None:
-        """The slot of a variable that `set_aside` has removed, to be used again."""
-        return self._of[id(variable)][2].aside.get(name)
+    def is_summed(self, variable: Variable) -> bool:
+        """Returns whether the sum of a variable has gradients for the next step."""
+        return id(variable) in self.summed.get()
 
-    def put(self, variable: Variable, name: str, slot: Variable) -> None:
-        """Puts a slot back that was set aside."""
-        slots = self.of(variable)
-        _change(partial(slots.pop, name), slots.__setitem__, name, slot)
+    def begin_sum(self, variable: Variable) -> None:
+        """Has the sum of a variable be one for the next step."""
+        self.summed.set(self.summed.get() | {id(variable)})
 
-    def set_aside(self, name: str) -> None:
-        """Removes the slots of that name, and keeps them for a later use."""
-        updates = [update for _, slots, update in self._of.values() if name in slots]
-        _change(partial(self._take_back, name, updates), self._set_aside, name)
-
-    def _set_aside(self, name: str) -> None:
-        for _, slots, update in self._of.values():
-            if name in slots:
-                update.aside[name] = slots.pop(name)
-
-    def _take_back(self, name: str, updates: Collection[Update]) -> None:
-        for _, slots, update in self._of.values():
-            if update in updates:
-                slots[name] = update.aside[name]
+    def end_sums(self) -> None:
+        """Has the next step begin with sums of its own; until then there are none to be saved."""
+        self.summed.set(frozenset())
 
     def keep(self, wanted: Collection[tuple[int, str]]) -> None:
         """Removes all slots but those in `wanted`: pairs of the id of a variable and a name."""
@@ -97,29 +104,22 @@ class Slots:
             for name in [name for name in slots if (key, name) not in wanted]:
                 del slots[name]
                 self.version += 1
+        self.summed.set(frozenset(key for key, name in wanted if name == ACCUMULATED))
 
     def __iter__(self) -> Iterator[tuple[Variable, str, Variable]]:
         for reference, slots, _ in list(self._of.values()):
             variable = reference()
             if variable is not None:
                 for name, slot in list(slots.items()):
-                    yield variable, name, slot
-
-
-def _change(undo: Callable[[], object], function: Callable[..., None], *arguments: object) -> None:
-    """Calls a function now, and in a captured function at each run."""
-    capture = capturing()
-    if capture is None:
-        function(*arguments)
-    else:
-        capture.change(undo, function, *arguments)
+                    if name != ACCUMULATED or self.is_summed(variable):
+                        yield variable, name, slot
 
 
 def _slots_of(entries: Iterable[tuple[Variable, str, Variable]]) -> Slots:
     """Returns the slots of a pickled optimizer, for the variables that came with them."""
     made = Slots()
     for variable, name, slot in entries:
-        made.of(variable)[name] = slot
+        made.put(variable, name, slot)
     return made
 
 
@@ -215,9 +215,7 @@ class PerVariable:
             InputValueError: for a negative factor, or one that is not finite.
         """
         factors = self._factors
-        capture = capturing()
-        if capture is not None:
-            capture.calls(factors, "the factors of an optimizer")
+        announce_call(factors, "the factors of an optimizer")
         if isinstance(factors, Mapping):
             factor = float(factors.get(variable, 1.0))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.optimizers.accumulation import EXACT, accumulated
+from pullback._dispatch.host_state import HostState
 from pullback.variable import Variable
 
 __all__ = ["steering"]
@@ -15,20 +15,17 @@ def steering(optimizer: Any) -> tuple[Any, ...]:
 
     The learning rate and the number of the step are not among it: they are inputs.
     """
-    rate, slots = optimizer._learning_rate, optimizer._slots
-    steps, done = optimizer.accumulate_steps, optimizer._accumulated
+    rate = optimizer._learning_rate
     return (
-        slots.version,
-        steps,
-        done if steps <= EXACT else (done == 0, done + 1 == steps),
-        accumulated(slots, steps),
+        optimizer._slots.version,
+        optimizer.accumulate_steps,
         optimizer.clip_value,
         optimizer.clip_norm,
         optimizer.clip_global_norm,
         optimizer.decoupled_weight_decay,
         optimizer.ema_decay,
         tuple(optimizer.settings.items()),
-        id(rate) if isinstance(rate, Variable) else 0,
+        id(rate) if isinstance(rate, (HostState, Variable)) else 0,
         id(optimizer._no_decay),
         id(optimizer._rate_scale),
         id(optimizer._decay_scale),

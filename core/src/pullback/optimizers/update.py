@@ -10,7 +10,8 @@ from pullback import dtypes
 from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import align_inputs
 from pullback._dispatch.plan import Plan, resolve
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import lifted
+from pullback._symbols import TRACES
 from pullback.optimizers.parts import as_parts, from_parts
 from pullback.plugins.records import Kernel
 from pullback.spec import Op
@@ -29,7 +30,7 @@ class Update:
     """
 
     opaque_state = True
-    __slots__ = ("_attributes", "_guard", "_in_place", "_op", "_plan", "_unsure", "aside")
+    __slots__ = ("_attributes", "_guard", "_in_place", "_op", "_plan", "_unsure")
 
     def __init__(self) -> None:
         self._op: Op | None = None
@@ -42,8 +43,6 @@ class Update:
         self._unsure: list[tuple[str, Any]] = []
         #: The device, shape and dtype of each tensor, one after another.
         self._guard: list[Any] = []
-        #: Slots of the variable that are not in use now, by name.
-        self.aside: dict[str, Variable] = {}
 
     def __call__(
         self,
@@ -62,6 +61,8 @@ class Update:
             numbers: 0-d tensors.
             attributes: attributes by name; those that are missing have their defaults.
         """
+        if TRACES.count:
+            gradient = lifted(gradient)
         array = gradient._array
         arrays = [variable._array for variable in variables]
         arrays.insert(1, array)
@@ -123,8 +124,8 @@ class Update:
         several = (results,) if isinstance(results, Tensor) else results
         for variable, result in zip(variables, several, strict=True):
             variable.assign(result)
-        if capturing() is not None:
-            return
+        if inputs[1]._device is not variables[0]._device:
+            return  # in a trace
         self._op, self._attributes = op, dict(attributes)
         self._unsure = [
             (name, value)

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from pullback import _hints, errors, losses, metrics, optimizers
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.host_state import HostState
 from pullback.metrics import Metric
 from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor, TensorLike
@@ -126,8 +126,13 @@ class FittingAccuracy(Metric):
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self._chosen: Metric | None = None
+        self._kind = HostState(None, "the kind of an accuracy")
         super().__init__("accuracy" if name is None else name)
+
+    @property
+    def _chosen(self) -> Metric | None:
+        chosen: Metric | None = self._kind.get()
+        return chosen
 
     def reset(self) -> None:
         """Starts over."""
@@ -138,12 +143,11 @@ class FittingAccuracy(Metric):
         self, targets: TensorLike, predictions: Tensor, weights: TensorLike | None = None
     ) -> None:
         """Updates the metric with a batch."""
-        if self._chosen is None:
-            self._chosen = self._choose(getattr(targets, "shape", ()), predictions.shape)
-        capture = capturing()
-        if capture is not None:
-            capture.guard(getattr, f"the kind of {self.name!r}", self, "_chosen")
-        self._chosen.update(targets, predictions, weights)
+        chosen = self._chosen
+        if chosen is None:
+            chosen = self._choose(getattr(targets, "shape", ()), predictions.shape)
+            self._kind.set(chosen)
+        chosen.update(targets, predictions, weights)
 
     def _choose(self, targets: tuple[int, ...], predictions: tuple[int, ...]) -> Metric:
         if targets != predictions:
@@ -172,9 +176,9 @@ class FittingAccuracy(Metric):
         """Restores a state from `checkpoint_state`."""
         kind = state["kind"]
         if kind is None:
-            self._chosen = None
+            self._kind.set(None)
         elif type(self._chosen).__name__ != kind:
-            self._chosen = getattr(metrics, kind)(name=self.name)
+            self._kind.set(getattr(metrics, kind)(name=self.name))
         if self._chosen is not None:
             self._chosen.restore_state(state["state"])
 

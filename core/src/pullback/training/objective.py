@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pullback import errors, losses
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import announce_call
 from pullback.graph.function import Function, function
 from pullback.metrics import Metric
 from pullback.metrics.base import gives_items, item_weights, name_of
@@ -182,9 +182,7 @@ class Loss:
             )
         if self.undoes is not None:
             self._check(predictions, self.undoes)
-        capture = capturing()
-        if capture is not None:
-            capture.calls(self.function, self.title)
+        announce_call(self.function, self.title)
         if weights is None or not self.itemwise:
             value: Tensor = self.function(targets, predictions)
         else:

@@ -12,14 +12,16 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, uncaptured
-from pullback._symbols import TRACES, Break
+from pullback._symbols import TRACES, Break, HostNumber
 from pullback._tree import leaves
 from pullback.devices import Device, as_device
 from pullback.graph.capture import Traced
+from pullback.graph.changes import Held
 from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Graph, Input, Value
-from pullback.graph.record import Recorder, _Held
+from pullback.graph.record import Recorder
 from pullback.graph.tapes import NONE, Tapes, tapes
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
@@ -137,15 +139,15 @@ class Subtrace(Recorder):
         self.outside_inputs.append(Outside(key, kept, value, variable))
         return Traced(array, value)
 
-    def _hold(self, variable: Any) -> _Held:
-        held = self._held.get(id(variable))
+    def _hold(self, variable: Any) -> Held:
+        held = self.effects.variables.get(id(variable))
         if held is None:
             with self._in_parent():
                 outer = variable.__pullback_tensor__()
             # Two variables with one value are two inputs: one of them may be written.
             traced = self._read_outside(("variable", id(variable)), outer, variable)
             source: Any = None
-            held = self._held[id(variable)] = _Held(variable, source, traced)
+            held = self.effects.variables[id(variable)] = Held(variable, source, traced)
         return held
 
     def read(self, variable: Any) -> Tensor:
@@ -181,21 +183,27 @@ class Subtrace(Recorder):
         """The number that a function of other numbers gives at each run."""
         return self.parent.number(function, *arguments)
 
-    def number_of(self, owner: object, attribute: str) -> Any:
-        """An attribute with a number that is another one at each run."""
-        return self.parent.number_of(owner, attribute)
+    def decide(self, function: Callable[[Any], Any], number: HostNumber) -> Any:
+        """Returns what a function makes of a number; other programs are for other results."""
+        return self.parent.decide(function, number)
+
+    def get(self, state: HostState) -> Any:
+        """The value of a host state at this point of the function."""
+        with self._in_parent():
+            value = self.parent.get(state)
+        return self.lift(value) if type(value) is Tensor else value
 
     def _only(self, reason: str, way_out: str) -> NoReturn:
         self.broken = error = OnlyOutside(reason, way_out)
         raise error
 
-    def _only_outside(self, *_: object) -> NoReturn:
+    def _only_outside(self, *_: object, **__: object) -> NoReturn:
         self._only(
             f"changes an optimizer, a metric or other state in {self.what}",
             "return the values, and call the optimizer or the metric after it",
         )
 
-    set_attribute = keep = after = change = _only_outside  # type: ignore[assignment]
+    set = effect = when = _only_outside
 
     def reserve(self, generator: object, words: int) -> NoReturn:
         """Ends the trace: how much is drawn would depend on values."""
@@ -278,12 +286,12 @@ def _section(trace: Subtrace, f: Callable[..., Any], arguments: Sequence[Native]
     with trace.running(), np.errstate(all="ignore"):
         result = tensors(f(*handles))
         outputs = [trace.lift(tensor) for tensor in leaves(result)]
-    held = trace._written()
+    held = trace.effects.written
     graph = trace.graph([tensor._array.value for tensor in outputs] + [h.now.value for h in held])
     inputs: tuple[Input, ...] = graph.inputs + tuple(
         Argument(entry.value, len(arguments) + i) for i, entry in enumerate(trace.outside_inputs)
     )
-    written = tuple(h.variable for h in held)
+    written = tuple(h.place for h in held)
     outside = tuple(trace.outside_inputs)
     return Section(graph._replace(inputs=inputs), result, outside, written)
 

@@ -1,0 +1,52 @@
+"""`HostState`: a value of the host that changes from call to call, as that of a variable does.
+
+The number of steps taken, a learning rate, the counts of a metric, the losses that a layer adds:
+whoever keeps them reads and writes them as any attribute. While a function is captured, the trace
+answers: a number or tensor read is an input of the program, and what is written waits until the
+program has run. Nobody else has to know that there are traces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback._dispatch.recording import LOCAL, reject_making
+from pullback._symbols import TRACES
+
+__all__ = ["HostState"]
+
+
+class HostState:
+    """A value that a captured function reads and writes anew at each call.
+
+    Numbers and tensors are inputs of a program; of all else a program has what it was traced with.
+
+    Args:
+        value: a number, a tensor, a list of tensors, or what programs are made for: None, a bool.
+        name: what it is, for messages: "the counts of 'confusion_matrix'".
+    """
+
+    # Its owner says what of it is saved.
+    opaque_state = True
+    __slots__ = ("name", "value")
+
+    def __init__(self, value: Any, name: str) -> None:
+        reject_making(name)
+        self.value = value
+        self.name = name
+
+    def get(self) -> Any:
+        """The value; in a captured function that of each run."""
+        if TRACES.count and (capture := LOCAL.state.capture) is not None:
+            return capture.get(self)
+        return self.value
+
+    def set(self, value: Any) -> None:
+        """Sets the value; a captured function does it when all has gone well."""
+        if TRACES.count and (capture := LOCAL.state.capture) is not None:
+            capture.set(self, value)
+        else:
+            self.value = value
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.value!r}>"
