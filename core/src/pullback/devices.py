@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
@@ -119,6 +120,8 @@ class _Context(threading.local):
 
 
 _context = _Context()
+#: Called once, before there is a device, and so a tensor.
+BEFORE_TENSORS: list[Callable[[], None]] = []
 _interned: dict[tuple[Backend, str, int], Device] = {}
 _named: dict[str, Device] = {}
 _LOCK = threading.Lock()
@@ -355,6 +358,11 @@ def _get(backend: Backend, kind: str, index: int) -> Device:
     """The one object for a device."""
     device = _interned.get((backend, kind, index))
     if device is None:
+        with _LOCK:
+            calls = [*BEFORE_TENSORS]
+            BEFORE_TENSORS.clear()
+        for call in calls:
+            call()
         device = Device()
         device.backend = backend
         device.kind = kind

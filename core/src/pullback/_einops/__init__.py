@@ -1,14 +1,17 @@
 """einops on tensors and variables: `einops.rearrange(x, "n h w c -> n c h w")` and its kin.
 
 einops looks for a backend among the subclasses of its own `AbstractBackend`, and has no other way
-for a library to make itself known. So the subclass is made when both are imported: at once, or by
-`Watch` when einops is.
+for a library to make itself known. So the subclass is made when there are tensors and einops: at
+the first tensor, or by `Watch` when einops is imported after it. A program without tensors, such as
+one that only reads `pullback.__version__`, imports as it did before.
 """
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
+
+from pullback.devices import BEFORE_TENSORS
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -56,7 +59,11 @@ class Registering:
         _register(module)
 
 
-if MODULE in sys.modules:
-    _register(sys.modules[MODULE])
-else:
-    sys.meta_path.insert(0, Watch())
+def _make_known() -> None:
+    if MODULE in sys.modules:
+        _register(sys.modules[MODULE])
+    else:
+        sys.meta_path.insert(0, Watch())
+
+
+BEFORE_TENSORS.append(_make_known)
