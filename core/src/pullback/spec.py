@@ -7,9 +7,9 @@ reference read them. A rule or a kernel is looked up here and nowhere else.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
 from pullback import errors
 from pullback.dtypes import DType, DTypeRule, Operand
@@ -116,6 +116,11 @@ class Rule:
         return f"Rule({self.targets}, {self.needs}, {self.function!r}, joint={self.joint})"
 
 
+#: From the type of a Python number beside a tensor, the dtype of the tensor, and whether the number
+#: is the first input: a function of the tensor that computes the op in fewer steps, or None.
+NumberForm: TypeAlias = "Callable[[type, DType, bool], Callable[[Any], Any] | None]"
+
+
 class Op:
     """One op of the specification: what its definition says, and what dispatch keeps for it."""
 
@@ -129,6 +134,7 @@ class Op:
         "dtype",
         "family",
         "fixed",
+        "forms",
         "function",
         "identity_element",
         "identity_when",
@@ -136,6 +142,7 @@ class Op:
         "inputs",
         "name",
         "normalize",
+        "number_forms",
         "outputs",
         "primitive",
         "public",
@@ -178,6 +185,7 @@ class Op:
         fixed: bool,
         creates: bool,
         simple: bool,
+        number_forms: Mapping[float, NumberForm] | None = None,
     ) -> None:
         self.name = name
         self.body = body
@@ -201,6 +209,8 @@ class Op:
         self.identity_when = identity_when
         #: Of an op on two real inputs: the number that as one of them leaves the other unchanged.
         self.identity_element = identity_element
+        #: Of an op on two inputs: what finds a shorter form for a Python number as one of them.
+        self.number_forms = number_forms or {}
         #: True if every element of the result is an element of the one input.
         self.copies_elements = copies_elements
         #: True if the result shows the elements of the first input, as a view of NumPy's does:
@@ -220,6 +230,8 @@ class Op:
         self.resolutions: dict[tuple[Operand | None, ...], tuple[DType | None, ...]] = {}
         #: Python numbers that came second to a tensor of a dtype, as tensors.
         self.scalars: dict[tuple[Any, ...], Any] = {}
+        #: By the keys of `scalars` without the device: what `number_forms` gave for them.
+        self.forms: dict[tuple[Any, ...], Callable[[Any], Any]] = {}
         #: The public function.
         self.function: Any = None
         #: Generated at the first use: records one call, and computes the cotangents of its inputs.

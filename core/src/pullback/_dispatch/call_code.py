@@ -90,6 +90,9 @@ def namespace(op: Op) -> dict[str, Any]:
         "_normalize": op.normalize,
         "_check": op.normalize.rule if isinstance(op.normalize, shapes.Checked) else None,
         "_scalars": op.scalars,
+        "_forms": op.forms,
+        "_number_forms": op.number_forms,
+        "_find_form": general.find_form,
         "_numbers": SCALAR_TYPES,
     }
 
@@ -218,8 +221,8 @@ def _write_tensors(source: Source, op: Op) -> None:
     with source.block(f"if {foreign}:"):
         if len(inputs) == 2 and op.dtype.uniform and op.inputs[1].arity is Arity.ONE:
             x1, x2 = inputs
-            _write_number(source, "if", x2, x1, "", align)
-            _write_number(source, "elif", x1, x2, ", True", align)
+            _write_number(source, op, "if", x2, x1, "", align)
+            _write_number(source, op, "elif", x1, x2, ", True", align)
             source.write(f"""
                 else:
                     {x1} = {x1} if type({x1}) is _Tensor else _read({x1})
@@ -240,22 +243,39 @@ def _write_tensors(source: Source, op: Op) -> None:
         """)
 
 
-def _write_number(source: Source, word: str, number: str, x: str, side: str, align: str) -> None:
+def _write_number(
+    source: Source, op: Op, word: str, number: str, x: str, side: str, align: str
+) -> None:
     """Writes the look-up of a Python number beside a tensor, which `align` left in a table.
 
     On the left a number has a key of its own (`side`): a rule may look at the first input alone.
     The device comes before the dtype: those of two libraries are not to be compared.
     """
     key = f"({number}, type({number}), {x}._device, {x}._array.dtype{side})"
-    source.write(f"""
-        {word} type({number}) in _numbers:
+    with source.block(f"{word} type({number}) in _numbers:"):
+        source.write(f"""
             if type({x}) is not _Tensor:
                 {x} = _read({x})
+        """)
+        if op.number_forms:
+            _write_form(source, number, x, side)
+        source.write(f"""
             _number = _scalars.get({key}) if type({x}) is _Tensor else None
             if _number is not None:
                 {number} = _number
             else:
                 {align}
+        """)
+
+
+def _write_form(source: Source, number: str, x: str, side: str) -> None:
+    """Writes the call of what computes an op of one number in fewer steps."""
+    key = f"({number}, type({number}), {x}._array.dtype{side})"
+    source.write(f"""
+        if {number} in _number_forms and type({x}) is _Tensor:
+            _form = _forms.get({key}) or _find_form(_OP, {number}, {x}{side})
+            if _form is not None:
+                return _form({x})
     """)
 
 

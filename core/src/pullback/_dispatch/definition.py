@@ -22,7 +22,17 @@ from pullback._hints import check_keywords
 from pullback._operators import INFIX, OPERATORS, REFLECTED
 from pullback.dtypes import DTypeRule, Resolution
 from pullback.shapes import Checked, ShapeRule
-from pullback.spec import Accuracy, Arity, Attribute, Input, Op, Rule, Tier, register
+from pullback.spec import (
+    Accuracy,
+    Arity,
+    Attribute,
+    Input,
+    NumberForm,
+    Op,
+    Rule,
+    Tier,
+    register,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -188,6 +198,7 @@ def op(
     normalize: Checked | Callable[..., dict[str, Any]] | None = None,
     identity_when: Callable[..., bool] | None = None,
     identity_element: int | None = None,
+    number_forms: Mapping[float, NumberForm] | None = None,
     copies_elements: bool = False,
     view: bool = False,
     public: bool = True,
@@ -216,6 +227,10 @@ def op(
         identity_element: the number that leaves the other input unchanged, bit for bit, if either
             of two real inputs consists of it: 1 for a product. 0 for a sum it is not: -0.0 + 0 is
             0.0.
+        number_forms: for Python numbers that stand beside a tensor, a function that gets the type
+            of the number, the dtype of the tensor, and whether the number is the first input. It
+            returns a function of the tensor that computes the same in fewer steps, as accurately
+            as the op promises, or None. So x ** 2 is `square(x)`.
         copies_elements: True if every element of the result is an element of the one input.
         view: True if the result shows the elements of the first input, where NumPy gives a view:
             a write into it raises while that input lives.
@@ -256,6 +271,7 @@ def op(
             normalize=normalize,
             identity_when=identity_when,
             identity_element=identity_element,
+            number_forms=number_forms,
             copies_elements=copies_elements,
             view=view,
             family=family or body.__module__.rpartition(".")[2],

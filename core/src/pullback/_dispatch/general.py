@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pullback import errors
@@ -64,6 +64,22 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 op.scalars[key if left else (*key, True)] = aligned
     # A view of a number that is kept for other calls would not be written into.
     return tuple([tensor.__copy__() for tensor in flat]) if op.view else tuple(flat)
+
+
+def find_form(op: Op, number: Any, x: Tensor, *left: bool) -> Callable[[Tensor], Tensor] | None:
+    """What computes an op of a Python number and a tensor in fewer steps; None for all others.
+
+    Args:
+        op: an op with `number_forms`.
+        number: one of the numbers there.
+        x: the other input.
+        left: True if the number is the first input, else nothing.
+    """
+    form = op.number_forms[number](type(number), x.dtype, bool(left))
+    if form is not None:
+        # Specialized code looks here before it asks.
+        op.forms[(number, type(number), x._array.dtype, *left)] = form
+    return form
 
 
 def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:

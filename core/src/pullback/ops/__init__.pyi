@@ -1,5 +1,6 @@
 """Signatures for callers; written by tools/stubs.py."""
 
+from pullback.ops.arithmetic import fixed_power as fixed_power
 from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
 from pullback.ops.nn.activations import gelu_gradient as gelu_gradient
 from pullback.ops.nn.activations import relu_gradient as relu_gradient

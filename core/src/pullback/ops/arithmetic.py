@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
+
 from pullback._dispatch import op
 from pullback._numerics import division
 from pullback.dtypes import (
+    INTEGER,
+    DType,
     Operands,
     Resolution,
     float32,
@@ -18,10 +24,10 @@ from pullback.dtypes import (
     uniform,
 )
 from pullback.ops import late
-from pullback.ops.calculus import NAMESPACE, where, zeros
-from pullback.ops.precision import widened
+from pullback.ops.calculus import NAMESPACE, over, where, zeros
+from pullback.ops.precision import narrowed, widened
 from pullback.shapes import broadcast
-from pullback.spec import EXACT, FEW_ULP, ROUNDED
+from pullback.spec import EXACT, FEW_ULP, ROUNDED, NumberForm
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -161,7 +167,20 @@ def integer_floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
+def _of_floats(form: Callable[[Tensor], Tensor]) -> NumberForm:
+    """A form for a number on the right of a tensor of floats."""
+    return lambda kind, dtype, left: (
+        form if is_floating(dtype) and not left and kind in (int, float) else None
+    )
+
+
+# The floor of a quotient by 1 is exact, also of infinities and zeros.
+@op(
+    shape=broadcast,
+    dtype=real,
+    accuracy=EXACT,
+    number_forms={1: _of_floats(lambda x: late.floor(x))},
+)
 def floor_divide(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The floor of x1 / x2, rounded once if it has more digits than the dtype.
 
@@ -234,10 +253,38 @@ fmod.vjp(x1=lambda g: g, x2=lambda g, x1, x2: -g * _whole_quotient(x1, x2))
 # Powers -------------------------------------------------------------------------------------------
 
 
+def _power(number: float, form: Callable[[Tensor], Tensor]) -> NumberForm:
+    """The form of x ** number, and of 2 ** x."""
+
+    def find(kind: type, dtype: DType, left: bool) -> Callable[[Tensor], Tensor] | None:
+        if kind not in (int, float) or is_complex(dtype):
+            return None
+        if left:
+            return late.exp2 if number == 2 and is_floating(dtype) else None
+        whole = kind is int and number > 0 and dtype in INTEGER
+        return form if whole or is_floating(dtype) else None
+
+    return find
+
+
+#: Products of up to five factors round four times at most, which is the accuracy of `pow`. A part
+#: that is infinite, or too small to have all digits, has the result beside it infinite or 0.
+_POWERS = {
+    1: _power(1, lambda x: positive(x)),
+    2: _power(2, lambda x: square(x)),
+    -1: _power(-1, lambda x: 1 / x),
+    **{
+        number: _power(number, partial(lambda x, n: fixed_power(x, exponent=n), n=float(number)))
+        for number in (3, 4, 5, -2, 0.5, -0.5)
+    },
+}
+
+
 @op(
     shape=broadcast,
     dtype=numeric,
     accuracy=FEW_ULP,
+    number_forms=_POWERS,
     primitive="exp(x2 * log(x1)) magnifies the rounding of x2 * log(x1) and takes no integers.",
 )
 def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -278,6 +325,41 @@ def square(x: Tensor, /) -> Tensor:
 
 
 square.vjp(x=lambda g, x: g * (x * 2))
+
+
+@op(shape=broadcast, dtype=numeric, accuracy=FEW_ULP, public=False)
+def fixed_power(x: Tensor, /, *, exponent: float) -> Tensor:
+    """x to the power of one of 3, 4, 5, -2, 0.5 and -0.5, as products, roots and reciprocals.
+
+    >>> pb.ops.fixed_power([1.0, 2.0], exponent=3.0).tolist()
+    [1.0, 8.0]
+    """
+    wide = widened(x)
+    if exponent == 3:
+        power = square(wide) * wide
+    elif exponent == 4:
+        power = square(square(wide))
+    elif exponent == 5:
+        power = square(square(wide)) * wide
+    elif exponent == -2:
+        # Not 1 / x**2: the square may be infinite where its reciprocal is a number.
+        power = square(1 / wide)
+    else:
+        # The power of -0 is that of 0, and the power of -inf that of inf, unlike the root.
+        root = where(wide == -math.inf, math.inf, late.sqrt(wide) + 0.0)
+        power = root if exponent == 0.5 else 1 / root
+    return narrowed(power, x)
+
+
+@fixed_power.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, exponent: float) -> Tensor:
+    if exponent == 0.5:
+        return over(g * 0.5, out)
+    if exponent == -0.5:
+        return g * (-0.5 * out**3)
+    if exponent == -2:
+        return g * (-2 * out / x)
+    return g * (exponent * x ** (exponent - 1))
 
 
 @op(shape=broadcast, dtype=floating, accuracy=ROUNDED)

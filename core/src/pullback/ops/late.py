@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pullback.ops.comparison import equal
     from pullback.ops.complex import complex, conj, imag, real
     from pullback.ops.cumulative import cumulative_prod
-    from pullback.ops.exponential import log, logaddexp, logaddexp2
+    from pullback.ops.exponential import exp2, log, logaddexp, logaddexp2, sqrt
     from pullback.ops.indexing import take
     from pullback.ops.linalg.decompositions import pinv, svd, svdvals
     from pullback.ops.rounding import copysign, floor, signbit
@@ -36,6 +36,7 @@ __all__ = [
     "cosh",
     "cumulative_prod",
     "equal",
+    "exp2",
     "floor",
     "hypot",
     "imag",
@@ -47,6 +48,7 @@ __all__ = [
     "signbit",
     "sin",
     "sinh",
+    "sqrt",
     "strided_update",
     "svd",
     "svdvals",

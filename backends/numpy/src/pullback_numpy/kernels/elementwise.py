@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,91 @@ def _log1p(x: Array) -> Array:
     return _complex(np.where(np.abs(x) < 0.5, near, far), np.arctan2(b, 1 + a))
 
 
+def _cube(x: Array, y: Array) -> None:
+    np.multiply(x, x, out=y)
+    np.multiply(y, x, out=y)
+
+
+def _fourth(x: Array, y: Array) -> None:
+    np.multiply(x, x, out=y)
+    np.multiply(y, y, out=y)
+
+
+def _fifth(x: Array, y: Array) -> None:
+    _fourth(x, y)
+    np.multiply(y, x, out=y)
+
+
+def _inverse_square(x: Array, y: Array) -> None:
+    np.divide(1, x, out=y)
+    np.multiply(y, y, out=y)
+
+
+def _root(x: Array, y: Array) -> None:
+    np.sqrt(x, out=y)
+    # As a power of -0, 0; as one of -inf, inf.
+    np.add(y, 0, out=y)
+    if x.size and not np.minimum.reduce(x, axis=None) > -np.inf:
+        np.copyto(y, np.inf, where=x == -np.inf)
+
+
+def _inverse_root(x: Array, y: Array) -> None:
+    _root(x, y)
+    np.divide(1, y, out=y)
+
+
+#: By the exponent, what writes the power of x into y.
+_POWERS: dict[float, Callable[[Array, Array], None]] = {
+    2.0: lambda x, y: np.multiply(x, x, out=y),
+    -1.0: lambda x, y: np.divide(1, x, out=y),
+    3.0: _cube,
+    4.0: _fourth,
+    5.0: _fifth,
+    -2.0: _inverse_square,
+    0.5: _root,
+    -0.5: _inverse_root,
+}
+
+
+def _fixed_power(x: Array, *, exponent: float) -> Array:
+    write = _POWERS[exponent]
+    if x.itemsize > 2 or x.dtype.kind in "iu":
+        return _written(write, x)
+
+    def rounded_once(part: Array, y: Array) -> None:
+        wide = part.astype(np.float32)
+        write(wide, powers := np.empty_like(wide))
+        y[...] = powers
+
+    return _written(rounded_once, x)
+
+
+def _fraction(x: Array, y: Array) -> None:
+    np.floor(x, out=y)
+    np.subtract(x, y, out=y)
+
+
+def _remainder(x1: Array, x2: Array) -> Any:
+    # What a division by 1 leaves is rounded once, as NumPy's remainder is, which is far slower.
+    if x2.ndim == 0 and x1.dtype.kind not in "iu" and x2 == 1:
+        return _written(_fraction, x1)
+    return np.remainder(x1, x2)
+
+
+def _written(write: Callable[[Array, Array], None], x: Array) -> Array:
+    """A new array like x, which `write` fills from x: large ones piece by piece."""
+    y = np.empty_like(x)
+    if x.size <= threads.PIECE or not x.flags.c_contiguous:
+        write(x, y)
+    else:
+        source, target = x.reshape(-1), y.reshape(-1)
+        threads.over(lambda part: write(source[part], target[part]), x.size)
+    return y
+
+
 def _pow(x1: Array, x2: Array) -> Array:
+    if x2.ndim == 0 and x2.dtype.kind not in "iuc" and (exponent := float(x2)) in _POWERS:
+        return _fixed_power(x1, exponent=exponent)
     try:
         y = np.power(x1, x2)
     except ValueError:
@@ -191,6 +276,7 @@ KERNELS: dict[str, Kernel] = {
     "conj": np.conjugate,
     "exp2": _split(np.exp2),
     "expm1": _expm1,
+    "fixed_power": _fixed_power,
     "floor_divide": _floor_divide,
     "fmod": np.fmod,
     "frexp": _frexp,
@@ -201,6 +287,7 @@ KERNELS: dict[str, Kernel] = {
     "log1p": _log1p,
     "pow": _pow,
     "real": _real,
+    "remainder": _remainder,
     "round": _round,
     "sign": _sign,
     "tan": _tangent(np.tan, "imag", "real"),

@@ -194,6 +194,28 @@ suite(
     ),
 )
 
+
+def _fixed_power(x: Array, *, exponent: float) -> Array:
+    return _pow(x, np.asarray(exponent, x.dtype))
+
+
+_EXPONENTS = (3.0, 4.0, 5.0, -2.0, 0.5, -0.5)
+suite(
+    "fixed_power",
+    _fixed_power,
+    (
+        *(Sample((uniform(0.3, 3, 3, 4),), {"exponent": n}, note=f"by {n}") for n in _EXPONENTS),
+        Sample((uniform(0.3, 3),), {"exponent": 0.5}, note="0-d"),
+        Sample((normal(0, 3),), {"exponent": 3.0}, note="empty"),
+        Sample((integers(-5, 5, 3, 2),), {"exponent": 3.0}, note="integers"),
+        Sample((away(3, 2),), {"exponent": 3.0}, note="negative base"),
+        *(
+            Sample(_SPECIAL.inputs, {"exponent": n}, gradient=False, note=f"infinities by {n}")
+            for n in _EXPONENTS
+        ),
+    ),
+)
+
 _ORDERED = (
     Sample((distinct(3, 4), distinct(3, 4, seed=1) + 0.03)),
     Sample((distinct(3, 1), distinct(4, seed=1) + 0.03), note="broadcast"),
