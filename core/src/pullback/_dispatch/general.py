@@ -66,7 +66,7 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([tensor.__copy__() for tensor in flat]) if op.view else tuple(flat)
 
 
-def find_form(op: Op, number: Any, x: Tensor, *left: bool) -> Callable[[Tensor], Tensor] | None:
+def find_form(op: Op, number: float, x: Tensor, *left: bool) -> Callable[[Tensor], Tensor] | None:
     """What computes an op of a Python number and a tensor in fewer steps; None for all others.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 from pullback._dispatch import op
 from pullback._numerics import division
@@ -267,16 +266,24 @@ def _power(number: float, form: Callable[[Tensor], Tensor]) -> NumberForm:
     return find
 
 
+def _square(x: Tensor) -> Tensor:
+    return square(x)
+
+
+def _fixed(exponent: float) -> Callable[[Tensor], Tensor]:
+    def power(x: Tensor) -> Tensor:
+        return fixed_power(x, exponent=exponent)
+
+    return power
+
+
 #: Products of up to five factors round four times at most, which is the accuracy of `pow`. A part
 #: that is infinite, or too small to have all digits, has the result beside it infinite or 0.
 _POWERS = {
     1: _power(1, lambda x: positive(x)),
-    2: _power(2, lambda x: square(x)),
+    2: _power(2, _square),
     -1: _power(-1, lambda x: 1 / x),
-    **{
-        number: _power(number, partial(lambda x, n: fixed_power(x, exponent=n), n=float(number)))
-        for number in (3, 4, 5, -2, 0.5, -0.5)
-    },
+    **{number: _power(number, _fixed(float(number))) for number in (3, 4, 5, -2, 0.5, -0.5)},
 }
 
 

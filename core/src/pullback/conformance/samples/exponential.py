@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import (
+    Array,
     Sample,
     WrongCalls,
     booleans,
@@ -96,9 +97,10 @@ suite("cbrt", np.cbrt, (*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE), errors_=_COMPLE
 _SCALED = np.array([1.0, -0.75, 3e-39, 1e-45, 1e38, 0.0, -0.0, np.inf, -np.inf, np.nan])
 
 
-def _ldexp(x1: Any, x2: Any) -> Any:
+def _ldexp(x1: Array, x2: Array) -> Array:
     # NumPy has no loop for unsigned exponents of 64 bits.
-    return np.ldexp(x1, (np.minimum(x2, 2**62) if x2.dtype == np.uint64 else x2).astype(np.int64))
+    exponent = np.minimum(x2, 2**62) if x2.dtype == np.uint64 else x2
+    return np.asarray(np.ldexp(x1, exponent.astype(np.int64)))
 
 
 suite(
