@@ -122,6 +122,15 @@ def test_functions_with_a_number():
     whole(fused(lambda x: pb.elu(pb.leaky_relu(-x, negative_slope=0.3), alpha=0.7), normal(5000)))
 
 
+@pytest.mark.parametrize("exponent", [2, 3, 4, 5, -1, -2, 0.5, -0.5])
+def test_powers_of_a_number(exponent):
+    x = normal(5000)
+    whole(fused(lambda x: -((-x) ** exponent), x))
+    # `same_bits` compares those of float64, where NaN has many.
+    x = np.where(np.isnan(x) | (x < 0), np.float64(1e-200), x).astype(np.float64)
+    whole(fused(lambda x: -((x * 2) ** exponent), x))
+
+
 def test_products_with_ones_are_the_other_factor():
     def function(x, y):
         with pb.GradientTape() as tape:

@@ -67,7 +67,8 @@ _LARGEST_NUMBER = 1 << 53
 #: The ops that regions may have.
 FUSIBLE = frozenset({
     *UNARY, *GRADIENTS, *WITH_ATTRIBUTE, *ARITHMETIC, *COMPARISONS, *SUMS,
-    *OVER_ROWS, "gelu", "gelu_gradient", "where", "broadcast_to", "batch_norm_inference",
+    *OVER_ROWS, "fixed_power", "gelu", "gelu_gradient", "where", "broadcast_to",
+    "batch_norm_inference",
 })  # fmt: skip
 
 
@@ -217,6 +218,8 @@ class _Builder:
             _require(condition >= 0 and self._rows.isdisjoint((condition, x1, x2)))
             return self._plan.step("select", self._loop(name), (condition, x1, x2), 0.2)
         inputs = tuple(map(self._array, call.inputs))
+        if name == "fixed_power":
+            return self._power(*inputs, attributes["exponent"])
         if name in WITH_ATTRIBUTE:
             attribute, cost = WITH_ATTRIBUTE[name]
             number = self._plan.number(attributes[attribute])
@@ -246,6 +249,34 @@ class _Builder:
             number = self._plan.again(number, negative=True)
         loop = self._loop(loops.right if x2 < 0 else loops.left)
         return self._plan.step("with_number", loop, (x, number), 0.1)
+
+    def _power(self, x: int, exponent: float) -> int:
+        """Adds the steps of the body of `fixed_power`."""
+        if abs(exponent) == 0.5:
+            root = self._plan.step("unary", self._loop("sqrt"), (x,), 0.2)
+            root = self._with_number("add_number", root, 0.0)
+            least, largest = self._plan.number(-np.inf), self._plan.number(np.inf)
+            infinite = self._plan.step(
+                "compare", self._loop("equal"), (x, least), 0.15, boolean=True
+            )
+            inputs = (infinite, largest, root)
+            root = self._plan.step("select", self._loop("where"), inputs, 0.2)
+            return root if exponent > 0 else self._with_number("divide_from", root, 1.0)
+        if exponent < 0:
+            return self._square(self._with_number("divide_from", x, 1.0))
+        power = self._square(x)
+        if exponent > 3:
+            power = self._square(power)
+        if exponent == 4:
+            return power
+        return self._plan.step("binary", self._loop("multiply"), (power, x), 0.15)
+
+    def _square(self, x: int) -> int:
+        return self._plan.step("unary", self._loop("square"), (x,), 0.1)
+
+    def _with_number(self, loop: str, x: int, number: float) -> int:
+        inputs = (x, self._plan.number(number))
+        return self._plan.step("with_number", self._loop(loop), inputs, 0.1)
 
     def _over_rows(self, call: Any) -> None:
         """Adds a call of softmax or a normalization over the last axis."""
