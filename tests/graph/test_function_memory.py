@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback._dispatch import op
+from pullback.conformance.case import cases
+from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.dtypes import same
 from pullback.graph.passes.updates import early_writes, updates_last
+from pullback.shapes import first
+from pullback.spec import ACCUMULATED, OPS
+from pullback.tensor import Tensor
 
 WIDTH = 256
 
@@ -223,3 +230,43 @@ def test_an_update_in_place_gets_arrays_whatever_its_gradient_is(in_place, of_v,
         step = pb.function(step) if capture else step
         found.append([[y.tolist() for y in (step(pb.ones(3) * i), v, w)] for i in range(5)])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_an_update_of_another_package_is_known_by_its_definition(update):
+    backend = as_device("cpu").backend
+
+    @op(shape=first, dtype=same, accuracy=ACCUMULATED, differentiable=False, update=update)
+    def _halfway(parameter: Tensor, gradient: Tensor) -> Tensor:
+        """Half of the way."""
+        return parameter - gradient * 0.5
+
+    backend.register_kernel("_halfway", lambda p, g: p - g * 0.5, source="test", priority=100)
+    try:
+        v, w = pb.Variable([4.0, 2.0]), pb.Variable([1.0, 8.0])
+
+        @pb.function
+        def step(x):
+            for variable in (v, w):
+                variable.assign(_halfway(variable, x * 2))
+            return pb.sum(x)
+
+        graph = updates_last(step.lower(pb.ones(2)).graph)
+        assert (graph.calls[-1].op.name == "_halfway") is update
+        assert len(early_writes(graph)) == 2 * update
+        for _ in range(3):
+            step(pb.ones(2))
+        assert [v.tolist(), w.tolist()] == [[1, -1], [-2, 5]]
+    finally:
+        backend.unregister_kernels("test")
+        del OPS["_halfway"]
+
+
+@pytest.mark.parametrize("name", [one.name for one in OPS.values() if one.update])
+def test_an_update_gives_new_values_of_what_it_changes(name):
+    for case in cases(OPS[name], load()[name], as_device("cpu")):
+        inputs = [x for x in case.tensors() if x is not None]
+        found = case.call(inputs)
+        results = found if isinstance(found, (tuple, list)) else [found]
+        old = [inputs[0], *inputs[2:]][: len(results)]
+        assert [(x.shape, x.dtype) for x in results] == [(x.shape, x.dtype) for x in old]

@@ -124,6 +124,9 @@ NumberForm: TypeAlias = "Callable[[type, DType, bool], Callable[[Any], Any] | No
 class Op:
     """One op of the specification: what its definition says, and what dispatch keeps for it."""
 
+    #: False for what only graphs call, such as a branch: it has no place in `OPS` and no kernels.
+    in_table = True
+
     __slots__ = (
         "accuracy",
         "attributes",
@@ -154,6 +157,7 @@ class Op:
         "shape",
         "simple",
         "tier",
+        "update",
         "view",
         "vjp",
         "why",
@@ -180,6 +184,7 @@ class Op:
         identity_element: int | None,
         copies_elements: bool,
         view: bool,
+        update: bool,
         family: str,
         index: int,
         fixed: bool,
@@ -216,6 +221,9 @@ class Op:
         #: True if the result shows the elements of the first input, as a view of NumPy's does:
         #: `x[...] = value` on the result raises while the input lives.
         self.view = view
+        #: True for a step of an optimizer: the first input and those behind the second one have
+        #: new values in the results, in this order, and no values make it fail.
+        self.update = update
         self.family = family
         #: The op's position in `Device.tables`.
         self.index = index

@@ -153,7 +153,7 @@ def _attach(
         state = LOCAL.state
         node = Node()
         node.serial = state.next_serial()
-        node.op = _Custom(name, outputs, inputs, variables)  # type: ignore[assignment]
+        node.op = _Custom(name, outputs, inputs, variables)
         node.parents = tuple(parents)
         node.saved = grad_fn
         node.device = None

@@ -217,8 +217,8 @@ class _Comparison:
         Returns:
             the copy of what it keeps, with traced arrays.
         """
-        op: Op | CallGraph | None = node.op
-        if op is None or type(op) not in (Op, CallGraph):
+        op = node.op
+        if not isinstance(op, (Op, CallGraph)):
             raise NotTraceableError
         if isinstance(op, Op) and not all(map(_is_ours, _functions(op))):
             raise NotTraceableError

@@ -201,6 +201,7 @@ def op(
     number_forms: Mapping[float, NumberForm] | None = None,
     copies_elements: bool = False,
     view: bool = False,
+    update: bool = False,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -234,6 +235,9 @@ def op(
         copies_elements: True if every element of the result is an element of the one input.
         view: True if the result shows the elements of the first input, where NumPy gives a view:
             a write into it raises while that input lives.
+        update: True for a step of an optimizer, whose results are new values of the first input and
+            of those behind the second one, and which no values make fail: captured functions write
+            them to the variables at once.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -274,6 +278,7 @@ def op(
             number_forms=number_forms,
             copies_elements=copies_elements,
             view=view,
+            update=update,
             family=family or body.__module__.rpartition(".")[2],
             index=next(_INDICES),
             fixed=fixed,

@@ -116,7 +116,7 @@ def vjp(
         needed: the nodes whose cotangents are needed; None for all.
     """
     op = node.op
-    assert op is not None
+    assert isinstance(op, Op)
     lengths, saved, outputs, attributes, nodes_of_results = node.saved
     device = node.device
     names = [parameter.name for parameter in op.inputs]

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pullback._operators import OPERATORS
 from pullback._symbols import TRACES, Break, Count, HostNumber
-from pullback.spec import Op
 
 if TYPE_CHECKING:
     from pullback._dispatch.host_state import HostState
@@ -182,12 +181,21 @@ def reject_reading() -> None:
 OPERATORS.reject_reading = reject_reading
 
 
+class Callee(Protocol):
+    """What a node stands for: an op, or what was called like one."""
+
+    name: str
+
+    def vjp(self, node: Any, g: Any, needed: Collection[Node] | None) -> Any:
+        """The cotangents of the inputs, each with its node, from those of the results."""
+
+
 class Node:
     """The record of one op: its inputs' nodes and what its gradient rules need."""
 
     __slots__ = ("__weakref__", "device", "op", "parents", "saved", "serial")
     serial: int
-    op: Op | None
+    op: Callee | None
     #: One per input, flattened; None where no gradient flows.
     parents: tuple[Node | None, ...]
     #: What the rules asked for: native arrays, shapes, attributes. None when it has been released.

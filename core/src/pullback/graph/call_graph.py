@@ -102,7 +102,7 @@ class CallGraph:
             return
         node = Node()
         node.serial = state.next_serial()
-        node.op = self  # type: ignore[assignment]
+        node.op = self
         node.parents = tuple(parents)
         node.saved = saved
         node.device = self.forward.device

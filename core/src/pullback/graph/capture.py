@@ -19,7 +19,7 @@ from pullback._dispatch.results import native_arrays
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.graph import Argument, Call, Graph, Input, Operand, Value
+from pullback.graph.graph import Argument, Call, Entry, Graph, Operand, Value
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
@@ -79,7 +79,7 @@ class Trace(Backend):
         self._real = real = device.backend
         self.dtypes, self.storage_dtypes = real.dtypes, real.storage_dtypes
         self.public_dtypes = real.public_dtypes
-        self._inputs: list[Input] = []
+        self._inputs: list[Entry] = []
         self._calls: list[Call] = []
         self._constants: dict[str, Native] = {}
         #: False if values were read: the recorded calls may then depend on them.

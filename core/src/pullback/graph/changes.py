@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback._dispatch.host_state import HostState
 from pullback._symbols import Apart
-from pullback.graph.graph import Attribute, Effect
+from pullback.graph.graph import AttributeEntry, Effect
 from pullback.graph.host import kinds_of
 from pullback.ops.selection import where
 from pullback.tensor import Tensor, wrap
@@ -86,7 +86,9 @@ class Changes:
         trace.guard(kinds_of, state.name, state, ("value",))
         if type(value) is Tensor:
             trace.traced_device(value._device)
-            return wrap(trace._input(Attribute, "m", value._array, state, "value"), trace.device)
+            return wrap(
+                trace._input(AttributeEntry, "m", value._array, state, "value"), trace.device
+            )
         if type(value) in (int, float):
             return trace.number(getattr, state, "value")
         return value

@@ -10,8 +10,7 @@ from typing import Any
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.control.check import check_control
-from pullback.graph.graph import Call, Fused, Graph, InvalidGraphError, Operand, Value, frozen
+from pullback.graph.graph import Call, Graph, GraphOp, InvalidGraphError, Operand, Value, frozen
 from pullback.plugins.records import Native
 from pullback.spec import Arity
 
@@ -74,12 +73,6 @@ def _use(known: dict[str, Value | None], value: Value, constants: Mapping[str, N
 
 def _check_call(device: Device, call: Call) -> None:
     op = call.op
-    if isinstance(op, Fused):
-        check(op.graph)
-        inputs = tuple(entry.value for entry in op.graph.inputs)
-        if inputs != call.inputs or op.graph.outputs != call.results:
-            raise InvalidGraphError(f"{call} has other inputs or results than its region")
-        return
     if len(call.inputs) != len(op.inputs):
         raise InvalidGraphError(f"{call} has {len(call.inputs)} inputs, the op {len(op.inputs)}")
     for parameter, operand in zip(op.inputs, call.inputs, strict=True):
@@ -89,16 +82,15 @@ def _check_call(device: Device, call: Call) -> None:
     if not {*call.attributes} <= {attribute.name for attribute in op.attributes}:
         raise InvalidGraphError(f"{call} has attributes that the op does not have")
     symbols = [value for value in call.attributes.values() if isinstance(value, Value)]
-    nested = {name.partition("[")[0] for name in call.graphs}
     for name, value in call.attributes.items():
-        if not isinstance(value, Value) and name != "device" and call.op.index >= 0:
+        if not isinstance(value, Value) and name != "device" and op.in_table:
             frozen(value)
     for graph in call.graphs.values():
         if graph.device is not device or graph.writes or graph.after:
             raise InvalidGraphError(f"{call} has a graph with effects, or on another device")
         check(graph)
-    if nested:
-        check_control(call)
+    if isinstance(op, GraphOp):
+        op.check(call, check)
     if len(call.results) != len(op.outputs) + len(op.residuals) or len(call.foreign) != len(
         call.results
     ):

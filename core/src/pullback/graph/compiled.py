@@ -13,7 +13,7 @@ from pullback._codegen.source import Source, tuple_of
 from pullback._numerics.philox import WORD
 from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import emit
-from pullback.graph.graph import Draw, Graph, Host, Value
+from pullback.graph.graph import Draw, Graph, HostArray, Value
 from pullback.graph.passes.prepare import ready
 from pullback.plugins.backend import Backend
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
@@ -43,7 +43,7 @@ class Compiled:
         self._line = line
         self._count = len(graph.outputs)
         self._measured = False
-        self._hosts = [i for i, source in enumerate(graph.inputs) if type(source) is Host]
+        self._hosts = [i for i, source in enumerate(graph.inputs) if type(source) is HostArray]
         self._draws = [
             (i, 2 if source.part == "key" else 4)
             for i, source in enumerate(graph.inputs)
@@ -190,7 +190,7 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
 def _not_taken(backend: Backend, graph: Graph) -> Iterator[str]:
     """The names of calls that a backend does not compile: branches, loops and Python."""
     for call in graph.calls:
-        if call.op.index >= 0:
+        if call.op.in_table:
             continue
         if call.op.name not in backend.control_flow:
             yield call.op.name
@@ -213,7 +213,7 @@ def write_compiled(source: Source, graph: Graph, whole: Compiled) -> list[str]:
     ends = {value.name for value in graph.ends}
     for entry in graph.inputs:
         name = entry.value.name
-        if type(entry) is Host and name in ends:
+        if type(entry) is HostArray and name in ends:
             backend, native = graph.device.backend, graph.device.native
             make = source.constant(backend.from_host)
             source.line(f"{name} = {make}({name}, {source.constant(native)}, copy=False)")

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.arguments import is_from_signal_handler, raise_explained
+from pullback._dispatch.arguments import raise_explained
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.emit import NOTHING_EARLY, Early, write_calls
-from pullback.graph.graph import Call, Fused, Graph, State, Value
+from pullback.graph.graph import Call, Graph, GraphOp, State, Value
 from pullback.tensor import Tensor, wrap
 
 
@@ -30,15 +30,9 @@ class Explained:
         call = self._call_of(error)
         if call is None:
             raise error
-        if isinstance(call.op, Fused):
-            if is_from_signal_handler(error):
-                raise error
-            names = ", ".join(dict.fromkeys(each.op.name for each in call.op.graph.calls))
-            short = isinstance(error, MemoryError)
-            kind = errors.OutOfMemoryError if short else errors.BackendError
-            raise kind(f"the fused kernel of {names} failed: {error}") from error
-        if call.op.index < 0:
-            raise error  # what a branch or a loop calls has been explained there
+        if isinstance(call.op, GraphOp):
+            failure = call.op.failure(error)
+            raise failure from (None if failure is error else error)
         arrays = self._arrays(error)
 
         def tensor(value: Value) -> Tensor:

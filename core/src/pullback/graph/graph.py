@@ -6,16 +6,19 @@ an effect. It is made of ops of the op table, at the level at which the device h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pullback import errors
+from pullback._dispatch.arguments import is_from_signal_handler
 from pullback.devices import Device
+from pullback.dtypes import DType, DTypeRule, Resolution
 from pullback.plugins.records import Kernel, Native
 from pullback.shapes import Shape, broadcast
-from pullback.spec import EXACT, ROUNDED, Op
+from pullback.spec import EXACT, ROUNDED, Arity, Attribute, Input, Op, Tier
 
 #: What changes outside of a graph when it has run: a function, and its arguments.
 Effect: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
@@ -43,7 +46,7 @@ class Value:
         return f"{self.name}: {_dtype_name(self.dtype)}{list(self.shape)}"
 
 
-class Input:
+class Entry:
     """A value that comes from outside at each run. Subclasses say from where."""
 
     __slots__ = ("value",)
@@ -55,7 +58,7 @@ class Input:
         return f"{type(self).__name__}({self.value!r})"
 
 
-class Argument(Input):
+class Argument(Entry):
     """An argument of the function that the graph stands for, by its position."""
 
     __slots__ = ("position",)
@@ -65,7 +68,7 @@ class Argument(Input):
         self.position = position
 
 
-class State(Input):
+class State(Entry):
     """The value of a variable, or of another object with an `_array`."""
 
     __slots__ = ("owner",)
@@ -75,7 +78,7 @@ class State(Input):
         self.owner = owner
 
 
-class Attribute(Input):
+class AttributeEntry(Entry):
     """The tensor in an attribute of an object, such as the counts of a metric."""
 
     __slots__ = ("name", "owner")
@@ -86,7 +89,7 @@ class Attribute(Input):
         self.name = name
 
 
-class Handle(Input):
+class Handle(Entry):
     """A tensor that the function did not get as an argument: whatever it holds at the run."""
 
     __slots__ = ("tensor",)
@@ -96,7 +99,7 @@ class Handle(Input):
         self.tensor = tensor
 
 
-class Host(Input):
+class HostArray(Entry):
     """A Python number that the host computes at each run, as an array.
 
     `number` is its name among the numbers of the program.
@@ -110,7 +113,7 @@ class Host(Input):
         self.dtype = dtype
 
 
-class Draw(Input):
+class Draw(Entry):
     """The key of random numbers, or their counter: two ints that a generator gives at each run.
 
     They are attributes of calls, never arrays; the input of the key comes first.
@@ -188,13 +191,10 @@ class Call(NamedTuple):
         ]
         results = ", ".join(map(repr, self.results))
         text = f"{results} = {self.op.name}({', '.join(arguments)})"
-        if isinstance(self.op, Fused):
+        if isinstance(self.op, GraphOp):
             explain = getattr(self.kernel, "explain", None)
             text += f"  # {explain()}" if explain is not None else ""
-            text += "".join(f"\n  {call}" for call in self.op.graph.calls)
-        for name, graph in self.graphs.items():
-            lines = [f"{name}:", *str(graph).splitlines()[1:]]
-            text += "".join(f"\n  {line}" for line in lines)
+            text += "".join(f"\n  {line}" for line in self.op.lines(self))
         return text
 
 
@@ -213,14 +213,14 @@ class Graph(NamedTuple):
     """
 
     device: Device
-    inputs: tuple[Input, ...]
+    inputs: tuple[Entry, ...]
     calls: tuple[Call, ...]
     outputs: tuple[Value, ...]
     #: The arrays of constants by the name of their value.
     constants: Mapping[str, Native] = MappingProxyType({})
     #: Inputs that stand for something outside, as the value of a variable does, each with its value
     #: after the run. A backward pass has none; the program of a training step has.
-    writes: tuple[tuple[Input, Value], ...] = ()
+    writes: tuple[tuple[Entry, Value], ...] = ()
     #: Functions that are called when the writes are done, each with its arguments. Values among
     #: them are outputs.
     after: tuple[Effect, ...] = ()
@@ -249,26 +249,144 @@ class Graph(NamedTuple):
         return f"{text} = {f'{number:.7g}' if type(number) is float else number}"
 
 
-class Fused:
+class GraphOp(Op):
+    """An op that only graphs call: a fused kernel, or a call of graphs, such as a branch.
+
+    It has no place in the op table: no kernels, no body, no values for which it could be folded.
+
+    Args:
+        name: its name.
+        inputs: its inputs.
+        attributes: its attributes, graphs among them.
+        results: the shape and dtype of each result, from the attributes of a call.
+        outputs: the number of results.
+        why: why it has no body.
+        function: the public function: it takes tensors and attributes, and returns tensors.
+        update: whether no values make it fail.
+    """
+
+    __slots__ = ()
+
+    in_table = False
+
+    def __init__(
+        self,
+        name: str,
+        inputs: tuple[Input, ...],
+        attributes: tuple[Attribute, ...],
+        results: Callable[..., list[tuple[Shape, DType]]],
+        outputs: int,
+        why: str,
+        function: Callable[..., Any] | None = None,
+        *,
+        update: bool = False,
+    ) -> None:
+        def shape(*_: object, **attributes: Any) -> Any:
+            return [shape for shape, _ in results(**attributes)]
+
+        def dtype(_: object, **attributes: Any) -> Resolution:
+            return Resolution((), tuple(dtype for _, dtype in results(**attributes)))
+
+        def body(*_: object, **__: object) -> None:
+            """A call of graphs."""
+
+        super().__init__(
+            name=name,
+            body=body,  # type: ignore[arg-type]
+            inputs=inputs,
+            attributes=attributes,
+            shape=shape,
+            dtype=DTypeRule(dtype),
+            accuracy=EXACT,
+            tier=Tier.CORE,
+            primitive=why,
+            differentiable=True,
+            public=False,
+            outputs=tuple(f"out{i}" for i in range(outputs)),
+            residuals=(),
+            normalize=None,
+            identity_when=None,
+            identity_element=None,
+            copies_elements=False,
+            view=False,
+            update=update,
+            family="control",
+            index=-1,
+            fixed=False,
+            creates=False,
+            simple=False,
+        )
+        self.function = function
+
+    def failure(self, error: Exception) -> Exception:
+        """What a failed call raises; what its graphs call has explained its own failure."""
+        return error
+
+    def check(self, call: Call, check: Callable[[Graph], None]) -> None:
+        """Tests that a call has what the op needs.
+
+        Args:
+            call: the call.
+            check: tests a graph.
+
+        Raises:
+            InvalidGraphError: if it has not.
+        """
+
+    def lines(self, call: Call) -> Iterator[str]:
+        """What the text of a graph says below a call."""
+        for name, graph in call.graphs.items():
+            yield f"{name}:"
+            yield from str(graph).splitlines()[1:]
+
+
+class Fused(GraphOp):
     """The op of a call whose kernel does all calls of a graph."""
 
     __slots__ = ("graph",)
 
-    name = "fused"
-    copies_elements = False
-    #: Below 0 are branches and loops, which have no kernel.
-    index = 0
-
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        names = [entry.value.name for entry in graph.inputs]
+        inputs = tuple(Input(name, Arity.ONE) for name in names)
+        kinds = kinds_of(graph, graph.outputs)
+        # Elementwise calls of shapes that the trace has seen do not fail for values.
+        super().__init__("fused", inputs, (), lambda: kinds, len(kinds), "A kernel.", update=True)
+
+    def failure(self, error: Exception) -> Exception:
+        """The failure of the kernel, with the names of what it computes."""
+        if is_from_signal_handler(error):
+            return error
+        names = ", ".join(dict.fromkeys(each.op.name for each in self.graph.calls))
+        short = isinstance(error, MemoryError)
+        kind = errors.OutOfMemoryError if short else errors.BackendError
+        return kind(f"the fused kernel of {names} failed: {error}")
+
+    def check(self, call: Call, check: Callable[[Graph], None]) -> None:
+        """Tests the region, and that a call has its inputs and results."""
+        check(self.graph)
+        if tuple(entry.value for entry in self.graph.inputs) != call.inputs or (
+            self.graph.outputs != call.results
+        ):
+            raise InvalidGraphError(f"{call} has other inputs or results than its region")
+
+    def lines(self, call: Call) -> Iterator[str]:
+        """The calls that the kernel does."""
+        yield from map(str, self.graph.calls)
 
 
-def _origin(source: Input) -> str:
+def kinds_of(graph: Graph, values: Sequence[Value]) -> list[tuple[Shape, DType]]:
+    """The shapes and dtypes of values."""
+    public = graph.device.backend.public_dtypes
+    return [(value.shape, public[value.dtype]) for value in values]
+
+
+def _origin(source: Entry) -> str:
     kind = type(source)
-    return "input" if kind in (Input, Argument) else f"input ({kind.__name__.lower()})"
+    return "input" if kind in (Entry, Argument) else f"input ({kind.__name__.lower()})"
 
 
-def _named(source: Input) -> str:
+def _named(source: Entry) -> str:
     """The name of the variable, or of another owner, of an input, as a comment."""
     name = getattr(source.owner, "name", None) if isinstance(source, State) else None
     return f"  # {name}" if isinstance(name, str) else ""

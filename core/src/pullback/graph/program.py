@@ -18,7 +18,7 @@ from pullback.devices import as_device
 from pullback.graph.compiled import Compiled, compiled, write_compiled
 from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
-from pullback.graph.graph import Attribute, Draw, Graph, Handle, Host, Input, State, Value
+from pullback.graph.graph import AttributeEntry, Draw, Entry, Graph, Handle, HostArray, State, Value
 from pullback.graph.guards import Unset
 from pullback.graph.host import Guard, Number, array_of, contents, host_array_of, replace, same
 from pullback.graph.joint import Derivative, Joint
@@ -305,16 +305,16 @@ def ARGUMENT(value: float) -> float:
     return value
 
 
-def _write_input(source: Source, entry: Input, *, on_host: bool) -> None:
+def _write_input(source: Source, entry: Entry, *, on_host: bool) -> None:
     """Writes where an input comes from; numbers may stay on the host, as arrays of NumPy."""
     name = entry.value.name
     if isinstance(entry, State):
         source.line(f"{name} = {source.constant(entry.owner)}._array")
-    elif isinstance(entry, Attribute):
+    elif isinstance(entry, AttributeEntry):
         source.line(f"{name} = {source.constant(entry.owner)}.{entry.name}._array")
     elif isinstance(entry, Handle):
         source.line(f"{name} = {source.constant(entry.tensor)}._array")
-    elif isinstance(entry, Host):
+    elif isinstance(entry, HostArray):
         dtype = source.constant(entry.dtype)
         make = "host_array_of({}, {})" if on_host else "array_of({}, {}, device)"
         source.line(f"{name} = {make.format(entry.number, dtype)}")

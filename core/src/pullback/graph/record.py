@@ -28,7 +28,7 @@ from pullback.graph.graph import (
     Draw,
     Graph,
     Handle,
-    Host,
+    HostArray,
     State,
     Value,
 )
@@ -242,7 +242,7 @@ class Recorder(Trace):
         traced = self._host_arrays.get(key)
         if traced is None:
             array = array_of(number.value, dtype, self.real_device)
-            traced = self._host_arrays[key] = self._input(Host, "e", array, number.name, dtype)
+            traced = self._host_arrays[key] = self._input(HostArray, "e", array, number.name, dtype)
         tensor = wrap(traced, self.device)
         capture = LOCAL.state.capture
         return tensor if capture is None else capture.lift(tensor)

@@ -103,7 +103,7 @@ def _runner(
 
 def _kernel_of(call: Any, control: Mapping[str, Control]) -> Callable[..., Any]:
     """The function for a call: its kernel, or the library's for branches and loops."""
-    make = control.get(call.op.name) if call.op.index < 0 else None
+    make = None if call.op.in_table else control.get(call.op.name)
     if make is None:
         kernel: Callable[..., Any] = call.kernel
         return kernel

@@ -10,11 +10,11 @@ from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.call import lifted, one_or_all, record_call, trace_now
-from pullback.graph.control.op import define, kinds_of
+from pullback.graph.control.op import define
 from pullback.graph.control.structures import check_alike, tensors
 from pullback.graph.control.subtrace import joined, section
 from pullback.graph.explain import emit_explained
-from pullback.graph.graph import Graph
+from pullback.graph.graph import Graph, kinds_of
 from pullback.graph.passes.prepare import ready
 from pullback.graph.passes.simplify import simplify
 from pullback.plugins.records import Native

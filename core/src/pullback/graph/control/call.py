@@ -101,7 +101,7 @@ def _attach(
     oldest = state.oldest_serial
     node = Node()
     node.serial = state.next_serial()
-    node.op = ControlNode(op, attributes)  # type: ignore[assignment]
+    node.op = ControlNode(op, attributes)
     node.parents = tuple(
         None
         if tensor._node is None or not is_floating(tensor.dtype)

@@ -12,10 +12,10 @@ from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.branches import CALLS
 from pullback.graph.control.call import is_tracked, lifted, one_or_all, record_call, trace_now
-from pullback.graph.control.op import define, kinds_of
+from pullback.graph.control.op import define
 from pullback.graph.control.subtrace import Outside, Section, joined, section
 from pullback.graph.explain import emit_explained
-from pullback.graph.graph import Graph
+from pullback.graph.graph import Graph, kinds_of
 from pullback.graph.passes.prepare import ready
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.record import Recorder

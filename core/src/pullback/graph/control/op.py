@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.dtypes import DType, DTypeRule, Resolution
-from pullback.graph.graph import Graph, Value
+from pullback.graph.control.check import check_control
+from pullback.graph.graph import Call, Graph, GraphOp
 from pullback.shapes import Shape, broadcast
-from pullback.spec import EXACT, Arity, Attribute, Input, Op, Tier
+from pullback.spec import Arity, Attribute, Input, Op
 
 
-class Kind(NamedTuple):
+class ControlKind(NamedTuple):
     """The ops of one name."""
 
     inputs: tuple[Input, ...]
@@ -29,13 +30,7 @@ class Kind(NamedTuple):
     why: str
 
 
-KINDS: dict[str, Kind] = {}
-
-
-def kinds_of(graph: Graph, values: Sequence[Value]) -> list[tuple[Shape, DType]]:
-    """The shapes and dtypes of values."""
-    public = graph.device.backend.public_dtypes
-    return [(value.shape, public[value.dtype]) for value in values]
+KINDS: dict[str, ControlKind] = {}
 
 
 def define(
@@ -47,7 +42,7 @@ def define(
     why: str,
 ) -> None:
     """Defines the ops of a name."""
-    KINDS[name] = Kind(
+    KINDS[name] = ControlKind(
         tuple(Input(parameter, arity) for parameter, arity in inputs.items()),
         tuple(Attribute(attribute, "Any", False) for attribute in attributes),
         results,
@@ -56,77 +51,43 @@ def define(
     )
 
 
+class ControlOp(GraphOp):
+    """The op of a call of graphs, such as branches, for a number of results."""
+
+    __slots__ = ()
+
+    def check(self, call: Call, check: Callable[[Graph], None]) -> None:
+        """Tests that the graphs fit the call, and each other."""
+        if call.graphs:
+            check_control(call)
+
+
 @functools.cache
-def control_op(name: str, outputs: int) -> Op:
+def control_op(name: str, outputs: int) -> ControlOp:
     """The op of a name with a number of outputs."""
     kind = KINDS[name]
-
-    def shape(*_: object, **attributes: Any) -> Any:
-        return [shape for shape, _ in kind.results(**attributes)]
-
-    def dtype(_: object, **attributes: Any) -> Resolution:
-        return Resolution((), tuple(dtype for _, dtype in kind.results(**attributes)))
-
-    return _op(name, kind.inputs, kind.attributes, shape, dtype, outputs, kind.function, kind.why)
-
-
-def _op(
-    name: str,
-    inputs: tuple[Input, ...],
-    attributes: tuple[Attribute, ...],
-    shape: Callable[..., Any],
-    dtype: Callable[..., Resolution],
-    outputs: int,
-    function: Callable[..., Any] | None,
-    why: str,
-) -> Op:
-    def body(*_: object, **__: object) -> None:
-        """A call of graphs."""
-
-    op = Op(
-        name=name,
-        body=body,  # type: ignore[arg-type]
-        inputs=inputs,
-        attributes=attributes,
-        shape=shape,
-        dtype=DTypeRule(dtype),
-        accuracy=EXACT,
-        tier=Tier.CORE,
-        primitive=why,
-        differentiable=True,
-        public=False,
-        outputs=tuple(f"out{i}" for i in range(outputs)),
-        residuals=(),
-        normalize=None,
-        identity_when=None,
-        identity_element=None,
-        copies_elements=False,
-        view=False,
-        family="control",
-        index=-1,
-        fixed=False,
-        creates=False,
-        simple=False,
+    return ControlOp(
+        name, kind.inputs, kind.attributes, kind.results, outputs, kind.why, kind.function
     )
-    op.function = function
-    return op
 
 
 def known_op(name: str, outputs: int) -> Op | None:
-    """The op of a name that is not in the op table; None for an unknown one."""
+    """The op of a name that only graphs call; None for an unknown one."""
     if name == STOP_GRADIENT.name:
         return STOP_GRADIENT
     return control_op(name, outputs) if name in KINDS else None
 
 
+class _StopGradient(GraphOp):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(
+            "stop_gradient", (Input("x", Arity.ONE),), (), list, 1, "It computes nothing."
+        )
+        self.shape = broadcast
+        self.dtype = DTypeRule(lambda operands, **_: Resolution(operands, operands))
+
+
 #: Says in a graph that no gradient flows back; `pullback._autodiff.functional` has its function.
-STOP_GRADIENT = _op(
-    "stop_gradient",
-    (Input("x", Arity.ONE),),
-    (),
-    broadcast,
-    lambda operands, **_: Resolution(operands, operands),
-    1,
-    None,
-    "It computes nothing.",
-)
+STOP_GRADIENT = _StopGradient()

@@ -20,7 +20,7 @@ from pullback.devices import Device, as_device
 from pullback.graph.capture import Traced
 from pullback.graph.changes import Held
 from pullback.graph.control.structures import tensors
-from pullback.graph.graph import Argument, Graph, Input, Value
+from pullback.graph.graph import Argument, Entry, Graph, Value
 from pullback.graph.record import Recorder
 from pullback.graph.tapes import NONE, Tapes, tapes
 from pullback.ops.creation import full
@@ -288,7 +288,7 @@ def _section(trace: Subtrace, f: Callable[..., Any], arguments: Sequence[Native]
         outputs = [trace.lift(tensor) for tensor in leaves(result)]
     held = trace.effects.written
     graph = trace.graph([tensor._array.value for tensor in outputs] + [h.now.value for h in held])
-    inputs: tuple[Input, ...] = graph.inputs + tuple(
+    inputs: tuple[Entry, ...] = graph.inputs + tuple(
         Argument(entry.value, len(arguments) + i) for i, entry in enumerate(trace.outside_inputs)
     )
     written = tuple(h.place for h in held)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback._tree import each
-from pullback.graph.graph import Call, Fused, Graph, State, Value
+from pullback.graph.graph import Call, Graph, State, Value
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.warned import warn_once
 from pullback.plugins.kind import Kind
@@ -35,9 +35,9 @@ def _weights(graph: Graph) -> dict[Value, Any]:
 
 
 def _prepared(graph: Graph, call: Call, weights: Mapping[Value, Any]) -> Call:
-    op: Any = call.op
+    op = call.op
     symbolic = any(isinstance(value, Value) for value in call.attributes.values())
-    if isinstance(op, Fused) or symbolic or op.index < 0:
+    if symbolic or not op.in_table:
         return call
     backend = graph.device.backend
     kinds = [each(_kind, operand) for operand in call.inputs]

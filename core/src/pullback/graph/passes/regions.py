@@ -298,9 +298,8 @@ def _fused_calls(
             yield from _fused_calls(graph, users, fuser, groups, part)
         return
     inputs = tuple(entry.value for entry in region.inputs)
-    op: Any = Fused(region)
     foreign = (False,) * len(region.outputs)
-    yield members, Call(op, kernel, inputs, {}, region.outputs, foreign)
+    yield members, Call(Fused(region), kernel, inputs, {}, region.outputs, foreign)
 
 
 def _parts(graph: Graph, groups: _Groups, members: Sequence[int]) -> list[Sequence[int]]:

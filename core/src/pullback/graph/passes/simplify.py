@@ -59,8 +59,8 @@ def fold_constants(graph: Graph) -> Graph:
         symbolic = any(isinstance(value, Value) for value in call.attributes.values())
         known = all(value.name in constants for value in call.values)
         small = all(math.prod(value.shape) <= LARGEST_CONSTANT for value in call.results)
-        # What is not in the op table may be Python, which is called at each run.
-        if not known or symbolic or not small or call.op.index < 0:
+        # What only graphs call may be Python, which is called at each run.
+        if not known or symbolic or not small or not call.op.in_table:
             calls.append(call)
             continue
         operands = [each(lambda value: constants[value.name], x) for x in call.inputs]

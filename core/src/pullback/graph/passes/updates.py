@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pullback.graph.graph import Call, Fused, Graph, State, Value
+from pullback.graph.graph import Call, Graph, State, Value
 from pullback.plugins.records import Kernel
-
-#: The families of ops that are updates. They are elementwise, as fused calls are, and shapes are
-#: those of the trace.
-_FAMILIES = frozenset({"adaptive_updates", "optimizer_updates", "scaled_updates"})
 
 
 def updates_last(graph: Graph) -> Graph:
@@ -61,7 +57,7 @@ def updates_in_place(graph: Graph, early: Mapping[Value, Sequence[State]]) -> di
     states = {entry.value: entry for entry in graph.inputs if isinstance(entry, State)}
     found = {}
     for i, call in enumerate(graph.calls):
-        if isinstance(call.op, Fused) or not early.keys() >= set(call.results):
+        if not call.op.in_table or not early.keys() >= set(call.results):
             continue
         update = graph.device.backend.in_place(call.op.name, call.kernel)
         old: list[Any] = [states.get(call.inputs[k]) for k in changed(call)]  # type: ignore[arg-type]
@@ -85,6 +81,5 @@ def _only_written(graph: Graph) -> set[Value]:
 
 
 def _is_update(call: Call, only_written: set[Value]) -> bool:
-    op: Any = call.op
-    cannot_fail = isinstance(op, Fused) or op.family in _FAMILIES or call.ignores_layout
+    cannot_fail = call.op.update or call.ignores_layout
     return cannot_fail and only_written.issuperset(call.results)

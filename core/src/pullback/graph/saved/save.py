@@ -17,7 +17,7 @@ from pullback import errors
 from pullback._array_files import Array, array_bytes, describe, sealed, sync, write_file
 from pullback._replacing import put, settle, temporary, tidy
 from pullback._symbols import HostNumber
-from pullback.graph.graph import Attribute, Draw, Handle, Host, State
+from pullback.graph.graph import AttributeEntry, Draw, Handle, HostArray, State
 from pullback.graph.returned import Items, Output
 from pullback.graph.saved.data_form import JSON, CannotBeSavedError, data_of, encode
 from pullback.graph.signature import Part
@@ -128,9 +128,9 @@ def _check_inputs(program: Program) -> dict[str, list[str]]:
                 "draws random numbers",
                 "draw them outside and pass them as an argument, or call it with training=False",
             )
-        if isinstance(entry, Attribute):
+        if isinstance(entry, AttributeEntry):
             _reject(program, f"reads the state of {type(entry.owner).__name__}", inference)
-        if isinstance(entry, Host):
+        if isinstance(entry, HostArray):
             if entry.number not in program.arguments:
                 _reject(
                     program,

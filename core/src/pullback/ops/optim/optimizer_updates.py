@@ -79,6 +79,7 @@ def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFuncti
         accuracy=ACCUMULATED,
         differentiable=False,
         public=False,
+        update=True,
         outputs=("new_parameter", *(f"new_{slot}" for slot in slots)) if slots else ("out",),
         # Shapes that would broadcast are an error, which a kernel would not report.
         normalize=checked(rule),

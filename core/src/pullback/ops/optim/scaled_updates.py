@@ -109,6 +109,7 @@ def _factored_shapes(
     differentiable=False,
     outputs=("new_parameter", "new_rows", "new_columns"),
     normalize=checked(_factored_shapes),
+    update=True,
     public=False,
 )
 def adafactor_update(
