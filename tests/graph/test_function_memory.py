@@ -270,3 +270,26 @@ def test_an_update_gives_new_values_of_what_it_changes(name):
         results = found if isinstance(found, (tuple, list)) else [found]
         old = [inputs[0], *inputs[2:]][: len(results)]
         assert [(x.shape, x.dtype) for x in results] == [(x.shape, x.dtype) for x in old]
+
+
+@pytest.mark.parametrize("wrong", range(4))
+def test_a_failed_call_is_told_from_others_of_its_op(wrong):
+    v, table = pb.Variable(0.0), pb.arange(3.0)
+
+    @pb.function
+    def f(a, b, c, d):
+        x = pb.take(table, a)
+        y = pb.split(pb.take(table, b) + x, 2)[0]
+        z = pb.cond(pb.sum(y) > 100, lambda: y, lambda: pb.take(table, c)[:1])
+        v.assign_add(pb.sum(pb.take(table, d) * z) + 1)
+        return x
+
+    good = [pb.asarray([0, 1]) for _ in range(4)]
+    for _ in range(3):
+        f(*good)
+    line = f.__wrapped__.__code__.co_firstlineno + 2 + wrong
+    good[wrong] = pb.asarray([0, 7])
+    with pytest.raises(pb.errors.IndexingError, match="take") as caught:
+        f(*good)
+    assert f"test_function_memory.py:{line}" in "".join(caught.value.__notes__)
+    assert float(v) == 3.0

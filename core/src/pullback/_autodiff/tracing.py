@@ -133,7 +133,7 @@ class _Comparison:
                     source.line(f"{name}.saved = None; {name}.parents = ()")
         outputs = [result for result in results if result is not None]
         graph = fuse(simplify(self._trace.graph(outputs), any_layout=True))
-        texts = iter(write_calls(source, graph))
+        texts = iter(write_calls(source, graph).outputs)
         tensors = []
         for i, result in enumerate(results):
             tensors.append("None" if result is None else f"t{i}")

@@ -56,6 +56,11 @@ class Source:
     def __str__(self) -> str:
         return "\n".join(self._lines)
 
+    @property
+    def count(self) -> int:
+        """The number of lines so far: that of the last one in a traceback."""
+        return len(self._lines)
+
     def line(self, *texts: str) -> None:
         """Adds lines at the present depth."""
         margin = _INDENT * self._depth

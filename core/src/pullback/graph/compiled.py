@@ -12,7 +12,7 @@ import numpy as np
 from pullback._codegen.source import Source, tuple_of
 from pullback._numerics.philox import WORD
 from pullback.dtypes import as_dtype, uint64
-from pullback.graph.emit import emit
+from pullback.graph.emit import Emitted, emit, emitted
 from pullback.graph.graph import Draw, Graph, HostArray, Value
 from pullback.graph.passes.prepare import ready
 from pullback.plugins.backend import Backend
@@ -198,13 +198,10 @@ def _not_taken(backend: Backend, graph: Graph) -> Iterator[str]:
             yield from _not_taken(backend, nested)
 
 
-def write_compiled(source: Source, graph: Graph, whole: Compiled) -> list[str]:
+def write_compiled(source: Source, graph: Graph, whole: Compiled) -> Emitted:
     """Adds the call of a compiled graph to a function, in place of `write_calls`.
 
     The numbers of the host are NumPy arrays there.
-
-    Returns:
-        The text by which the code finds each output, then each value to write.
     """
     constants = {name: source.constant(array) for name, array in graph.constants.items()}
     results = ", ".join(value.name for value in whole.graph.outputs)
@@ -217,7 +214,7 @@ def write_compiled(source: Source, graph: Graph, whole: Compiled) -> list[str]:
             backend, native = graph.device.backend, graph.device.native
             make = source.constant(backend.from_host)
             source.line(f"{name} = {make}({name}, {source.constant(native)}, copy=False)")
-    return [constants.get(value.name, value.name) for value in graph.ends]
+    return emitted(graph, lambda value: constants.get(value.name, value.name), {})
 
 
 def function_of(graph: Graph, name: str) -> FunctionType:
@@ -229,5 +226,5 @@ def function_of(graph: Graph, name: str) -> FunctionType:
     if isinstance(whole, str):
         return emit(ready(graph))
     source = Source("run", ", ".join(entry.value.name for entry in graph.inputs))
-    source.line(f"return {tuple_of(write_compiled(source, graph, whole))}")
+    source.line(f"return {tuple_of(write_compiled(source, graph, whole).ends)}")
     return source.compile()

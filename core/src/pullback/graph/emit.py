@@ -34,6 +34,32 @@ class Early(NamedTuple):
 NOTHING_EARLY = Early()
 
 
+class Emitted(NamedTuple):
+    """What has been written of a graph: the texts by which the code finds its values."""
+
+    outputs: list[str]
+    #: What is written to each variable.
+    writes: list[str]
+    #: The values that functions get afterwards.
+    after: list[str]
+    #: The calls by the number of the line that makes them.
+    calls: Mapping[int, Call]
+
+    @property
+    def ends(self) -> list[str]:
+        """All values that a run gives."""
+        return [*self.outputs, *self.writes, *self.after]
+
+
+def emitted(graph: Graph, text: Callable[[Value], str], calls: Mapping[int, Call]) -> Emitted:
+    """What has been written of a graph, whose values have these texts."""
+    texts = [text(value) for value in graph.ends]
+    written = len(graph.outputs) + len(graph.writes)
+    return Emitted(
+        texts[: len(graph.outputs)], texts[len(graph.outputs) : written], texts[written:], calls
+    )
+
+
 def release_last_use(graph: Graph, early: Collection[Value] = ()) -> LastUse:
     """The values to release: first the inputs that nothing reads, then a list for each call.
 
@@ -52,7 +78,7 @@ def release_last_use(graph: Graph, early: Collection[Value] = ()) -> LastUse:
     return released[::-1]
 
 
-def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> list[str]:
+def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> Emitted:
     """Adds the calls to a function in which the inputs have the names of their values.
 
     Each array is released after its last use.
@@ -61,9 +87,6 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> l
         source: the function.
         graph: the graph.
         early: results that are written at once.
-
-    Returns:
-        The text by which the code finds each output, then each value to write.
     """
     constants = {name: source.constant(array) for name, array in graph.constants.items()}
 
@@ -72,13 +95,13 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> l
             return constants.get(operand.name, operand.name)
         return "None" if operand is None else f"[{', '.join(map(text, operand))}]"
 
-    native = ""
+    native, lines = "", {}
     first, *released = release_last_use(graph, early.targets)
     _release(source, first)
     for i, (call, values) in enumerate(zip(graph.calls, released, strict=True)):
         in_place = early.updates.get(i)
         if in_place is not None:
-            _write_update(source, call, in_place, values, text)
+            lines[_write_update(source, call, in_place, values, text)] = call
             continue
         arguments = [text(operand) for operand in call.inputs]
         arguments += _attributes(source, call)
@@ -86,6 +109,7 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> l
         source.line(
             f"{targets} = {source.constant(call.kernel)}({', '.join(arguments)})  # {call.op.name}"
         )
+        lines[source.count] = call
         for value, foreign in zip(call.results, call.foreign, strict=True):
             if foreign:
                 native = native or source.constant(graph.device.backend.native)
@@ -94,7 +118,7 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> l
             for target in early.targets.get(value, ()):
                 source.line(f"{target} = {value.name}")
         _release(source, values)
-    return [text(value) for value in graph.ends]
+    return emitted(graph, text, lines)
 
 
 def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None) -> FunctionType:
@@ -109,7 +133,7 @@ def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None
     """
     parameters = ", ".join(source.value.name for source in graph.inputs)
     source = Source(name, parameters, dict(names or {}))
-    source.line(f"return {tuple_of(write_calls(source, graph))}")
+    source.line(f"return {tuple_of(write_calls(source, graph).ends)}")
     return source.compile()
 
 
@@ -119,10 +143,13 @@ def _write_update(
     in_place: InPlace,
     released: list[Value],
     text: Callable[[Any], str],
-) -> None:
+) -> int:
     """Writes an update in place: the old values are released before, for it to take them over.
 
     A value that is an input as itself too, as a gradient that is the parameter, is not taken over.
+
+    Returns:
+        The number of the line.
     """
     owners = in_place.owners
     arguments = [owners[i] if i in owners else text(x) for i, x in enumerate(call.inputs)]
@@ -131,7 +158,9 @@ def _write_update(
     later = {*others.values, *call.results}
     _release(source, [value for value in released if value not in later])
     source.line(f"{source.constant(in_place.update)}({', '.join(arguments)})  # {call.op.name}")
+    line = source.count
     _release(source, [value for value in released if value in others.values])
+    return line
 
 
 def _attributes(source: Source, call: Call) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -10,20 +11,25 @@ from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.arguments import raise_explained
 from pullback._tree import each
 from pullback.devices import Device
-from pullback.graph.emit import NOTHING_EARLY, Early, write_calls
+from pullback.graph.emit import NOTHING_EARLY, Early, Emitted, write_calls
 from pullback.graph.graph import Call, Graph, GraphOp, State, Value
 from pullback.tensor import Tensor, wrap
 
 
 class Explained:
-    """Raises the error that the op of a failed call raises when it is called op by op."""
+    """Raises the error that the op of a failed call raises when it is called op by op.
 
-    def __init__(self, graph: Graph, device: Device, text: str) -> None:
-        self._calls = graph.calls
+    Args:
+        graph: the graph.
+        device: its device.
+        calls: the calls by the number of the line that makes them.
+    """
+
+    def __init__(self, graph: Graph, device: Device, calls: Mapping[int, Call]) -> None:
+        self._calls = calls
         self._constants = graph.constants
         self._states = [entry for entry in graph.inputs if isinstance(entry, State)]
         self._device = device
-        self._lines = text.splitlines()
 
     def __call__(self, error: Exception) -> NoReturn:
         """Raises the error for what a call in the code raised."""
@@ -55,13 +61,9 @@ class Explained:
     def _call_of(self, error: Exception) -> Call | None:
         at = error.__traceback__
         assert at is not None
-        # A line of a call ends with the name of its op.
-        waiting = list(self._calls[::-1])
-        last: Call | None = None
-        for line in self._lines[: at.tb_lineno]:
-            if waiting and line.endswith(f"  # {waiting[-1].op.name}"):
-                last = waiting.pop()
-        return last
+        # Behind a call may be lines that make arrays of its results, and that write them.
+        before = [line for line in self._calls if line <= at.tb_lineno]
+        return self._calls[before[-1]] if before else None
 
     def _arrays(self, error: Exception) -> dict[str, Any]:
         at = error.__traceback__
@@ -71,25 +73,23 @@ class Explained:
         return {**self._constants, **states, **at.tb_frame.f_locals}
 
 
-def write_explained(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> list[str]:
+def write_explained(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> Emitted:
     """Writes the calls one by one, with the errors that they raise outside of a program.
 
     The name `explain` of the code is to be an `Explained` of it; `early` as in `write_calls`.
-
-    Returns:
-        What `write_calls` returns.
     """
     with source.block("try:"):
         source.line("pass")
-        texts = write_calls(source, graph, early)
+        written = write_calls(source, graph, early)
     with source.block("except Exception as error:"):
         source.line("explain(error)")
-    return texts
+    return written
 
 
 def emit_explained(graph: Graph, name: str = "line") -> FunctionType:
     """A function of the inputs of a graph, whose errors are those of the ops."""
     source = Source(name, ", ".join(entry.value.name for entry in graph.inputs), {})
-    source.line(f"return {tuple_of(write_explained(source, graph))}")
-    source.names["explain"] = Explained(graph, graph.device, str(source))
+    written = write_explained(source, graph)
+    source.line(f"return {tuple_of(written.ends)}")
+    source.names["explain"] = Explained(graph, graph.device, written.calls)
     return source.compile()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import FunctionType
 
 import numpy as np
@@ -187,16 +187,15 @@ def _compiled(
     early: dict[Value, list[State]] = {}
     if program.compiled is None:
         early = early_writes(graph)
-        texts = iter(write_explained(source, graph, _early(source, graph, early)))
+        written = write_explained(source, graph, _early(source, graph, early))
     else:
-        texts = iter(write_compiled(source, graph, program.compiled))
-    outputs = [next(texts) for _ in graph.outputs]
-    saved = outputs[len(returned.outputs) :]
-    del outputs[len(returned.outputs) :]
+        written = write_compiled(source, graph, program.compiled)
+    count = len(returned.outputs)
+    outputs, saved = written.outputs[:count], written.outputs[count:]
     source.line("node = CONSTANT if RECORDING.count else None")
-    written = [next(texts) for _ in graph.writes]
-    _write_after_tensors(source, graph, texts)
-    for (target, value), text in zip(graph.writes, written, strict=True):
+    for i, text in enumerate(written.after):
+        _write_tensor(source, f"u{i}", text)
+    for (target, value), text in zip(graph.writes, written.writes, strict=True):
         assert isinstance(target, State)
         if value in early:
             continue
@@ -210,7 +209,7 @@ def _compiled(
     for path, text in zip(program.changes, changes, strict=True):
         source.line(f"replace({code.containers[path]}, {text})")
     source.line(f"return {result}")
-    source.names["explain"] = Explained(graph, device, str(source))
+    source.names["explain"] = Explained(graph, device, written.calls)
     return source.compile(f"captured {recorder.function_name}")
 
 
@@ -332,12 +331,6 @@ def _write_tensor(source: Source, name: str, array: str) -> None:
         f"{name}._base = None",
         f"{name}._node = node",
     )
-
-
-def _write_after_tensors(source: Source, graph: Graph, texts: Iterator[str]) -> None:
-    count = len(graph.ends) - len(graph.outputs) - len(graph.writes)
-    for i in range(count):
-        _write_tensor(source, f"u{i}", next(texts))
 
 
 def _write_after(source: Source, graph: Graph) -> None:
