@@ -89,6 +89,7 @@ def test_a_core_type_that_dies_is_none():
     assert processors.child("import os, signal; os.kill(os.getpid(), signal.SIGILL)") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "passed", "failed"),
     [
@@ -105,6 +106,7 @@ def test_tests_are_counted(text, passed, failed, tmp_path):
     assert found.lines
 
 
+@pytest.mark.slow
 def test_the_list_is_of_this_processor():
     found = subprocess.run(
         [sys.executable, str(PATH), "--list"], capture_output=True, text=True, check=True

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_usage():
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "typing_tests"],

@@ -53,7 +53,7 @@ def test_ops(comparison, tables):
     check(comparison, 0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_campaign(comparison, tables):
     rng = np.random.default_rng(3)
     for name in tables[0]:

@@ -15,6 +15,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[2] / "backends" / "cupy" / "tests"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ here: install a C++ compiler")
 @pytest.mark.parametrize("path", sorted(TESTS.glob("test_*.py")), ids=lambda path: path.stem)
 def test_file(path):

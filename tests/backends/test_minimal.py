@@ -102,7 +102,7 @@ def test_gradients(name, every):
     every(smooth(name), of_the_core(checks.gradient))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @over(NAMES)
 def test_everything(name, every):
     every(cases_of(name), *map(of_the_core, checks.CHECKS.values()))

@@ -221,6 +221,7 @@ class SingleBodies(Single):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", [Single, SingleBodies])
 def test_a_backend_without_float64_conforms(kind):

@@ -31,6 +31,7 @@ class Minimal(module("pullback_minimal", example).MinimalBackend):
 pb.register_backend(Minimal(), replace=True)
 
 
+@pytest.mark.slow
 def test_the_digits_are_learned_alike():
     wanted = parity.digits_losses("cpu", 50)
     found = parity.digits_losses("pupil:cpu:0", 50)

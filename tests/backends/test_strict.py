@@ -104,7 +104,7 @@ def test_a_dtype_that_the_backend_does_not_hold():
         pb.zeros(2, dtype="float32", device="standard").astype("bfloat16")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @over(NAMES)
 def test_everything(name, every):
     every(cases_of(name), *checks.CHECKS.values())

@@ -267,7 +267,7 @@ def test_every_call_fails(tmp_path, monkeypatch, way):
     assert failed[True] > (5 if way is weights else 10)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_call_fails_in_every_way(tmp_path, monkeypatch, way, code):

@@ -238,7 +238,7 @@ def test_some_other_kinds(place):
     assert place.refused > 0.5 * place.tried
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("part", range(8))
 def test_every_other_kind(place, part):
     try_mutations(place, part, 8)
@@ -510,7 +510,7 @@ def test_some_headers(place):
     assert place.tried > 60
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_every_header(place):
     try_headers(place, 1.1)
     assert place.tried > 500

@@ -148,12 +148,13 @@ def campaign(tmp_path, way, kills):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_some_kills(tmp_path, way):
     campaign(tmp_path, way, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("way", WAYS)
 def test_a_thousand_kills(tmp_path, way):
     seen = campaign(tmp_path, way, 1000)

@@ -158,7 +158,7 @@ def test_some_looks(tmp_path, keep, naming, background):
     campaign(tmp_path / "run", 40, keep, naming, background, keep)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "way",
     [pytest.param(way, id=str(way)) for way in itertools.product(KEEPS, NAMINGS, BACKGROUNDS)],

@@ -101,6 +101,7 @@ def straight(tmp_path_factory):
     return state(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("background", "stops"), [(0, [100]), (2, [37, 104])])
 def test_ends_in_the_same_bits(tmp_path, straight, background, stops):
     for number, stop in enumerate(stops):

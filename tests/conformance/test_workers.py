@@ -325,6 +325,7 @@ def test_random_calls_find_a_fault_and_say_how_to_repeat_it(capsys):
     assert re.search(r"value \[seed 4\d: ", again), again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "op",
     ["add", "where", "sum", "matmul", "softmax", "conv", "take", "concat", "astype", "arange",

@@ -68,7 +68,7 @@ def test_a_quick_run_catches_one_of_each_class(name):
     assert pace == "quick", message
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_caught_by_a_message_that_fits(name):
     pace, message = caught(FAULTS[name])

@@ -86,7 +86,7 @@ def test_numbers_as_tensors(minimal, remembered):
         remembered.check(calls, 0, most=600)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(4))
 def test_all_numbers(seed, minimal, remembered):
     names = [
@@ -185,7 +185,7 @@ def test_attributes_that_are_equal(seed, remembered):
     remembered.check(attributes_of(remembered, seed, 120, 3), seed, rounds=2)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_all_attributes_that_are_equal(seed, remembered):
@@ -228,7 +228,7 @@ def test_windows_that_are_equal(seed, remembered):
     remembered.check(windows(remembered), seed, rounds=2, most=500)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_all_windows_that_are_equal(remembered):
     remembered.check(windows(remembered), 7, rounds=4)
 

@@ -138,7 +138,7 @@ def test_steps(name, remembered):
     run(MAKERS[name], 1, 12, remembered)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MAKERS)
 def test_many_steps(name, remembered):

@@ -262,7 +262,7 @@ def test_wrong_calls_of_ops(call, as_tensors, taped):
     check(*call, as_tensors=as_tensors, taped=taped)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @settings(max_examples=10_000, **_COMMON)
 @given(_CALLS, st.booleans(), st.booleans())
 def test_ten_thousand_wrong_calls_of_ops(call, as_tensors, taped):
@@ -383,7 +383,7 @@ def test_wrong_calls_of_functions(call):
     check_function(*call)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @settings(max_examples=5_000, **_COMMON)
 @given(st.composite(function_call)())
 def test_five_thousand_wrong_calls_of_functions(call):

@@ -43,6 +43,7 @@ def straight(tmp_path_factory):
     return place, run(place, "--epochs", 2)
 
 
+@pytest.mark.slow
 def test_says_what_it_does(straight):
     place, done = straight
     written = f"checkpoints: {place / 'checkpoints'}  picture: {place / 'digits.png'}\n"
@@ -64,6 +65,7 @@ def test_says_what_it_does(straight):
     assert len(data["history"]["value"]["test accuracy"]) == 2
 
 
+@pytest.mark.slow
 def test_resumed_run_ends_in_the_same_bits(straight, tmp_path):
     run(tmp_path, "--epochs", 1)
     assert result(tmp_path, 1) == result(straight[0], 1)
@@ -92,6 +94,7 @@ def killed(place, epochs, delay):
         process.wait()
 
 
+@pytest.mark.slow
 def test_killed_run_loses_nothing_that_was_finished(straight, tmp_path):
     killed(tmp_path, 2, 0.05)
     done = run(tmp_path, "--epochs", 2, "--resume")
@@ -99,6 +102,7 @@ def test_killed_run_loses_nothing_that_was_finished(straight, tmp_path):
     assert result(tmp_path, 2) == result(straight[0], 2)
 
 
+@pytest.mark.slow
 def test_other_seed_is_not_resumed(straight):
     place, _ = straight
     done = subprocess.run(
@@ -115,7 +119,7 @@ def test_learns(tmp_path, seed):
     assert float(done.stdout.split()[-1]) >= 0.98
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_killed_at_any_moment(tmp_path):
     whole = tmp_path / "whole"
     run(whole, "--epochs", 4)

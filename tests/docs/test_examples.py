@@ -47,6 +47,7 @@ def row(text, name):
     return numbers(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 def test_says_what_it_is_for(name):
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
@@ -58,6 +59,7 @@ def test_says_what_it_is_for(name):
     assert ("--seed" in told) == ("seed" in source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 def test_unknown_device_is_refused(name):
     done = start(name, "--device", "abacus")
@@ -78,6 +80,7 @@ def test_collatz():
     assert run("collatz", 1, 837799).splitlines()[-1].split() == ["837799", "524", "2974984576"]
 
 
+@pytest.mark.slow
 def test_linear_fit():
     text = run("linear_fit")
     first = numbers(text.splitlines()[1])
@@ -88,6 +91,7 @@ def test_linear_fit():
     assert text != run("linear_fit", "--seed", 1)
 
 
+@pytest.mark.slow
 def test_line_search():
     text = run("line_search", "--steps", 200)
     values = [numbers(line) for line in text.splitlines()[1:] if re.match(r" +\d+ ", line)]
@@ -98,6 +102,7 @@ def test_line_search():
     assert tape == pytest.approx(difference, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_custom_gradients():
     text = run("custom_gradients")
     assert row(text, "   0.0") == [0.0, 0.5, 0.5]
@@ -105,6 +110,7 @@ def test_custom_gradients():
     assert row(text, "clipped to 1") == [0.6, 0.8, 1.0]
 
 
+@pytest.mark.slow
 def test_matmul_devices():
     text = run("matmul_devices", "--size", 50, "--steps", 20)
     assert "(50, 50) by itself, 20 times:" in text
@@ -122,6 +128,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -150,6 +157,7 @@ def made_up(text):
     return re.findall(r"\S+(?: \S+)*", table)
 
 
+@pytest.mark.slow
 def test_names_quickly():
     options = ("--epochs", 2, "--units", 32, "--count", 12)
     text = run("names", *options)
@@ -159,7 +167,7 @@ def test_names_quickly():
     assert text != run("names", *options, "--seed", 1)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_names():
     begun = time.monotonic()
     text = run("names")
@@ -172,6 +180,7 @@ def test_names():
     assert not known & {name.lower() for name in found}
 
 
+@pytest.mark.slow
 def test_words():
     text = run("words", "--epochs", 3, "--say", "the tea was not cold", "--say", "the tea was cold")
     accuracy, praise, complaint = text.splitlines()
@@ -180,6 +189,7 @@ def test_words():
     assert numbers(complaint)[0] < 10
 
 
+@pytest.mark.slow
 def test_gan_ring(tmp_path):
     text = run("gan_ring", "--epochs", 20, "--picture", "ring.png", cwd=tmp_path)
     assert row(text, "points near a centre")[0] > 0.9
@@ -213,6 +223,7 @@ def clothes(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_fashion_quickly(clothes, tmp_path):
     options = ("--data", clothes, "--batch-size", 5, "--seed", 3)
     straight, resumed = tmp_path / "straight", tmp_path / "resumed"
@@ -253,6 +264,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_fashion_says_where_the_data_are_to_be_had(tmp_path):
     done = start("fashion_cnn_lstm", "--data", tmp_path)
     assert done.returncode == 2
@@ -266,7 +278,7 @@ def test_fashion_says_where_the_data_are_to_be_had(tmp_path):
     assert "is not an IDX file" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_fashion(tmp_path):
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     begun = time.monotonic()
@@ -285,6 +297,7 @@ def told(text, title):
     return [line.strip() for line in stories.splitlines()]
 
 
+@pytest.mark.slow
 def test_transformer_quickly():
     options = ("--steps", 3, "--width", 16, "--count", 2, "--batch-size", 8)
     text = run("transformer", *options)
@@ -302,7 +315,7 @@ def row_of_shares(text, name):
     return [int(share) for share in re.findall(r"(\d+)%", line)]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_transformer():
     prompt = "Anna has nine eggs. She loses four."
     text = run("transformer", "--prompt", prompt)
@@ -315,7 +328,7 @@ def test_transformer():
     assert row_of_shares(text, "are none of those")[1] >= 50
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_matmul_devices_at_full_size():
     assert "(1000, 1000) by itself, 200 times:" in run("matmul_devices", "--device", "cpu")
 

@@ -164,7 +164,7 @@ def resnet50(classes):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("here", ["default"], indirect=True)
 def test_resnet50_trains(here):
     pb.random.seed(0)

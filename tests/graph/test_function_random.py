@@ -318,7 +318,7 @@ def test_random_programs(instructions, optimizer, factors, fused):
         compare(instructions, optimizer, factors)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @given(program, OPTIMIZERS, FACTORS, st.booleans())
 @settings(
     max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")),
@@ -364,7 +364,7 @@ def test_random_programs_under_a_tape(instructions, factors, fused):
         compare_under_a_tape(instructions, factors)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @given(program, FACTORS, st.booleans())
 @settings(
     max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")) // 2,
@@ -476,7 +476,7 @@ def test_random_branches_and_loops_under_tapes(instructions, order):
     compare_gradients(instructions, order)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @given(PROGRAMS, st.integers(0, 1))
 @settings(
     max_examples=int(os.environ.get("PULLBACK_PROGRAMS", "500")) // 2,

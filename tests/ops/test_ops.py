@@ -82,7 +82,7 @@ def test_errors(name):
     checks.wrong_calls(OPS[name], SUITES[name], as_device("cpu"))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @over(NAMES)
 def test_every_dtype_in_every_layout(name, every):
     seen = set(once(name))

@@ -91,7 +91,7 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_a_million_steps():
     step, check = linear_fit()
     for _ in range(10_000):

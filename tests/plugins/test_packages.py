@@ -132,6 +132,7 @@ def test_a_kernel_pack_is_switched_off_in_a_program(installed, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_kernel_pack_is_held_to_the_same_conformance(installed):
     installed.add(PACK)
     call = ("conform", "numpy", "--quick", "--ops", "softmax,square")
@@ -176,6 +177,7 @@ def test_a_new_backend_is_a_whole_package(generated):
             assert text.endswith("\n")
 
 
+@pytest.mark.slow
 def test_a_new_backend_is_found_and_scores(generated, installed):
     installed.add(generated)
     out = installed.pullback("backends")

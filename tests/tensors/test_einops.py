@@ -80,6 +80,7 @@ assert not [finder for finder in sys.meta_path if type(finder).__module__.starts
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [

@@ -200,6 +200,7 @@ def start(tmp_path):
         running.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [True, False], ids=["all processes", "the program alone"])
 def test_while_workers_start(start, tmp_path, group):
     marks = tmp_path / "marks"
@@ -216,6 +217,7 @@ def test_while_workers_start(start, tmp_path, group):
     assert saved(running.place) == 1
 
 
+@pytest.mark.slow
 def test_twice_at_once(start):
     running = start("run", 2)
     assert running.wait_for("step", 4)
@@ -344,7 +346,7 @@ class Campaign:
         return True
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(4))
 def test_fifty_programs_at_random_moments(start, seed, capsys):
     campaign = Campaign(start, seed)

@@ -80,6 +80,7 @@ def straight(tmp_path_factory):
 
 
 # Each epoch has six steps and one batch of validation: 28 turns in all.
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [(1, 9), (6,), (7, 13)], ids=["steps", "last step", "validation"])
 def test_goes_on_exactly(tmp_path, straight, turns):
     for turn in turns:

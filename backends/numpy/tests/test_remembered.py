@@ -176,7 +176,7 @@ def test_plans(make):
     campaign(make, 0, 150)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("make", MAKERS)
 def test_many_plans(make):
     for seed in range(1, 9):
