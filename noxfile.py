@@ -53,6 +53,23 @@ def projects() -> list[Path]:
     return [folder for folder in folders if (folder / "pyproject.toml").is_file()]
 
 
+def slow_parts() -> dict[str, list[str]]:
+    """The folders of each part of the slow lane; `packages` and `native` run the rest."""
+    parts = {
+        "docs": ["tests/docs"],
+        "backends": ["tests/backends", "tests/conformance", "tests/conformance_faults"],
+        "state": ["tests/checkpoint", "tests/data", "tests/layers", "tests/training"],
+    }
+    named = {folder for folders in parts.values() for folder in folders}
+    mine = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("tests/*/"))]
+    alone = ["tests/packages", "tests/gpu", "tests/reference"]
+    others = ["backends/numpy/tests", "compat/tensorflow/tests"]
+    rest = [folder for folder in mine if folder not in named and folder not in alone]
+    # `packages` has a worker for each of these.
+    own = "--deselect=tests/plugins/test_packages.py"
+    return parts | {"core": [own, *rest, *others]}
+
+
 def wheels_of(*names: str) -> list[str]:
     """The wheels of these distributions."""
     return [str(next(DIST.glob(f"{name.replace('-', '_')}-[0-9]*.whl"))) for name in names]
@@ -178,8 +195,16 @@ def jax(session: nox.Session) -> None:
 
 @nox.session(**HERE)
 def tests(session: nox.Session) -> None:
-    """The tests, on two cores; what follows `--` goes to pytest."""
-    session.run("uv", "run", "pytest", "-n", "2", "--durations=20", *session.posargs)
+    """The fast lane, as the README has it; what follows `--` goes to pytest."""
+    session.run("uv", "run", "pytest", *session.posargs)
+
+
+@nox.session(**HERE)
+def slow(session: nox.Session) -> None:
+    """The slow lane, part by part; `-- docs` runs one."""
+    workers = ("-n", "auto", "--dist", "worksteal")
+    for part in session.posargs or slow_parts():
+        session.run("uv", "run", "pytest", "-m", "slow", *workers, *slow_parts()[part])
 
 
 @nox.session(**HERE)

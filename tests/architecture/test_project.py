@@ -272,9 +272,26 @@ class TestForms:
 class TestCommands:
     def test_sessions_that_ci_runs_exist(self, sessions):
         script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+        script = re.sub(r"\$\{CI_SLOW:\+(\w+)\}", r"\1", script)
         named = {name for line in re.findall(r"nox -s ([a-z ]+)", script) for name in line.split()}
-        assert {"lint", "tests"} <= named
+        assert {"lint", "packages", "slow"} <= named
         assert named <= sessions
+
+    def test_ci_ends_with_the_command_of_the_readme(self):
+        last = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1]
+        assert last == "uv run pytest"
+        assert f"```sh\n{last}\n```" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def test_every_slow_test_is_in_a_part(self):
+        spec = importlib.util.spec_from_file_location("sessions", ROOT / "noxfile.py")
+        noxfile = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(noxfile)
+        named = [folder for part in noxfile.slow_parts().values() for folder in part]
+        assert len(set(named)) == len(named)
+        for path in settings(ROOT / "pyproject.toml")["tool"]["pytest"]["ini_options"]["testpaths"]:
+            for test in (ROOT / path).rglob("test_*.py"):
+                inside = [name_of(folder) for folder in test.parents if folder.is_relative_to(ROOT)]
+                assert set(inside) & set(named), f"{name_of(test)} is in no part of `nox -s slow`"
 
     def test_hooks_are_the_tools_of_the_environment(self):
         tools = settings(ROOT / "pyproject.toml")["dependency-groups"]["dev"]
