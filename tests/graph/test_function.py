@@ -252,7 +252,7 @@ def test_a_float_that_varies_becomes_an_input():
 
     x = pb.asarray(np.arange(3.0))
     captured = agrees(f, *[(x, 0.1 * n) for n in range(12)], count=1)
-    assert "floats that are inputs: rate" in captured.explain()
+    assert "numbers that are inputs: rate" in captured.explain()
 
 
 def test_a_float_that_steers_stays_a_constant():
@@ -298,11 +298,12 @@ def test_a_wrong_shape_at_a_later_call_is_the_error_of_the_op():
     assert captured(pb.ones((4, 3))).shape == (4, 2)
 
 
-def test_a_limit_of_programs_with_a_warning_that_names_the_argument():
+@pytest.mark.parametrize("limit", [1, 3, LIMIT])
+def test_a_limit_of_programs_with_a_warning_that_names_the_argument(limit):
     def f(x, power):
-        return x**power
+        return x ** [power][0] if power else x
 
-    captured = pb.function(f)
+    captured = pb.function(f, limit=limit)
     x = pb.asarray(X)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -310,9 +311,68 @@ def test_a_limit_of_programs_with_a_warning_that_names_the_argument():
             for _ in range(2):
                 assert bits(captured(x, power)) == bits(f(x, power))
     (warning,) = caught
-    assert "f has been called in 8 ways" in str(warning.message)
-    assert "power varied" in str(warning.message)
-    assert programs(captured) == f"{LIMIT} programs"
+    assert f"f has been called in {limit} ways" in str(warning.message)
+    assert f"power ({limit} now), which the function looks at: pass" in str(warning.message)
+    assert f"limit={2 * limit})" in str(warning.message)
+    assert warning.filename == __file__
+    assert programs(captured) == f"{limit} program{'s' * (limit != 1)}"
+
+
+def test_limits_that_are_none():
+    with pytest.raises(pb.errors.InputValueError, match="limit is 0"):
+        pb.function(limit=0)
+    with pytest.raises(pb.errors.InputTypeError, match="limit is True; write an int"):
+        pb.function(abs, limit=True)
+
+
+class Options:
+    rate = 1.0
+
+
+options = Options()
+OBJECTS = [Options() for _ in range(4)]
+
+
+def warning_of(calls):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calls()
+    (warning,) = caught
+    assert warning.category is RuntimeWarning
+    return str(warning.message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (lambda n: (pb.ones(n),), r"the shape of x \(float32\[\d\] now\): pad it to a few lengths"),
+        (lambda n: (pb.ones(1, dtype=["int32", "int64", "float64"][n % 3]),), "the dtype of x"),
+        (lambda n: ([pb.ones(1)] * n,), "the structure of the arguments: pass the same one, with"),
+        (lambda n: (np.float32(n),), r"x \(.*4.0.* now\): pass few values, or a tensor"),
+        (lambda n: (str(n),), r"x \('4'\ now\): pass few values"),
+        (
+            lambda n: (OBJECTS[n % 4],),
+            "the object x: pass the",
+        ),
+        (lambda n: ([pb.ones(1), 2, "a", None][n % 4],), "what is passed for x"),
+    ],
+)
+def test_the_warning_says_what_varied_and_what_to_do(arguments, message):
+    captured = pb.function(lambda x: pb.ones(2), limit=2)
+    found = warning_of(lambda: [captured(*arguments(n)) for n in range(2, 6)])
+    assert re.search(message, found)
+
+
+def test_the_warning_names_what_is_outside():
+    captured = pb.function(lambda x: x * options.rate, limit=2)
+
+    def calls():
+        for n in range(4):
+            options.rate = float(n)
+            for _ in range(2):
+                assert captured(pb.ones(1)).tolist() == [n]
+
+    assert "rate: pass it as an argument" in warning_of(calls)
 
 
 def test_explain_says_why_there_are_several_programs():

@@ -104,7 +104,7 @@ def test_a_captured_model_trains_under_an_eager_tape_with_the_same_bits():
         losses = [step(x, y).numpy().tobytes() for _ in range(20)]
         results.append((losses, [v.numpy().tobytes() for v in model.variables]))
     assert results[0] == results[1]
-    assert len(forward._taped._programs) == 1
+    assert len(forward._taped._all()) == 1
 
 
 def test_the_backward_pass_is_compiled_as_any_other():

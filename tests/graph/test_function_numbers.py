@@ -1,4 +1,4 @@
-"""Numbers that a program does not have: floats that are inputs, steps, random ones of others."""
+"""Numbers that a program does not have: numbers that are inputs, steps, random ones of others."""
 
 import random
 import warnings
@@ -45,7 +45,7 @@ def test_the_type_of_something_else_does_not_matter():
     for s in (0.5, 2.5, 3.5, 1.5, 4.5):
         captured(X, s)
         assert captured(X, s).tolist() == (X * np.float32(s)).tolist()
-    assert "floats that are inputs: s" in captured.explain()
+    assert "numbers that are inputs: s" in captured.explain()
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,72 @@ def test_the_number_of_the_step_is_an_integer():
         return x * 2 if isinstance(optimizer.step, int) else x
 
     assert [step(X).tolist() for _ in range(4)] == [(X * 2).tolist()] * 4
+
+
+# Integers that have become inputs -----------------------------------------------------------------
+
+INTEGERS = [1, 2, 3, 4, 5, 300, -1, 0, 2**31 - 1, -(2**31), 2**31, 2**40, 2**70, 7, True, 3, 3.0, 6]
+COMPUTES = {
+    "times": lambda x, n: x * n + n,
+    "int8": lambda x, n: pb.ones(2, dtype="int8") * n,
+    "uint8": lambda x, n: pb.ones(2, dtype="uint8") + n,
+    "tensor": lambda x, n: pb.asarray(n),
+    "large tensor": lambda x, n: pb.asarray(n * 1000000),
+    "dtypes": lambda x, n: pb.asarray(n, dtype="float64") + pb.asarray(n, dtype="int8"),
+    "power of two": lambda x, n: x * 2**n,
+    "root": lambda x, n: x * (n * 1.0) ** 0.5,
+    "quotients": lambda x, n: x * n / (n + 1) - n // 2 + 7 % n,
+    "result": lambda x, n: (x, n + 1, [n]),
+    "power": lambda x, n: x**n,
+    "comparisons": lambda x, n: (x < n, x == n, pb.where(x > n, x, n), pb.clip(x, 0, n)),
+    "items": lambda x, n: pb.concat([x, pb.stack([n, n + 1])]),
+}
+USES = {
+    "full": lambda x, n: pb.full((2,), n),
+    "count": lambda x, n: sum([x] * (n % 4), start=x),
+    "axis": lambda x, n: pb.sum(pb.ones((2, 3, 4)), axis=n % 3),
+    "shape": lambda x, n: pb.ones(abs(n) % 9),
+    "range": lambda x, n: [x * i for i in range(n % 5)],
+    "index": lambda x, n: x[n % 3],
+    "bits": lambda x, n: x * (int(n) & 3),
+    "generator": lambda x, n: pb.Generator(int(abs(n))).uniform((2,)),
+    "round": lambda x, n: x * round(n * 1.5),
+    "order": lambda x, n: pb.maximum(x, n) - min(n, 3),
+    "root": lambda x, n: x * float(np.sqrt(float(abs(n)))),
+    "type": lambda x, n: x * 2 if type(n) is int else x,
+    "isinstance": lambda x, n: x * 2 if isinstance(n, int) else x,
+    "text": lambda x, n: x * len(f"{n}"),
+}
+
+
+def outcome(f, *arguments):
+    """Returns what a call gives, with types and bits, or its error."""
+    try:
+        result = f(*arguments)
+    except Exception as error:
+        return type(error), str(error)
+    leaves = [result] if isinstance(result, pb.Tensor) else result
+    return [
+        (x.dtype, x.shape, x.numpy().tobytes()) if isinstance(x, pb.Tensor) else (type(x), repr(x))
+        for x in leaves
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("name", [*COMPUTES, *USES])
+def test_integers_that_vary(name, dtype):
+    f = COMPUTES.get(name) or USES[name]
+    captured = pb.function(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of those that make a program for each value
+        for n in INTEGERS * 2:
+            if name == "power of two" and abs(n) > 400:
+                continue
+            x = pb.asarray(X).astype(dtype)
+            assert outcome(captured, x, n) == outcome(f, x, n), n
+    assert ("numbers that are inputs: n" in captured.explain()) is (
+        name in {*COMPUTES, "isinstance"}
+    )
 
 
 # Random numbers -----------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ def compare(instructions, optimizer, factors):
         assert worlds[0].state() == worlds[1].state()
         for world in worlds:
             world.table[0] = float(np.float32(factor)) + 0.25
-    assert captured._programs, captured.explain()
+    assert captured._all(), captured.explain()
     for each in captured._all():
         check(each.graph)
 

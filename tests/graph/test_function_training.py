@@ -109,7 +109,7 @@ def test_captured_steps_of_every_optimizer(optimizer):
     expected, _ = trained(mlp, optimizer, ROWS, captured=False, steps=8)
     found, step = trained(mlp, optimizer, ROWS, captured=True, steps=8)
     assert found == expected
-    assert step._programs
+    assert step._all()
 
 
 def test_mixed_precision_and_other_dtypes():

@@ -715,7 +715,7 @@ def test_floats_that_vary_are_not_kept():
     for k in range(40):
         with warnings.catch_warnings(record=True):
             captured(1.0, float(k))
-    assert len(captured._floats["k"]) == 3
+    assert len(captured._values["k", float]) == 3
 
 
 def test_lower_of_a_model_that_is_not_built_says_to_call_it_first():

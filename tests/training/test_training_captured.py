@@ -53,7 +53,7 @@ def test_captured_loops_have_the_results_of_eager_ones(options):
     found, model = fitted(True, **options)
     assert found == fitted(False, **options)[0]
     for method in (model.train_step, model.test_step, model.predict_step):
-        assert model.compiled.step(method)._programs
+        assert model.compiled.step(method)._all()
 
 
 def test_single_batches_are_captured_too():
@@ -96,7 +96,7 @@ def test_copies_capture_steps_of_their_own():
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         before = [variable.numpy().copy() for variable in model.variables]
         other.fit(X, Y, epochs=3, verbose=False)
-        assert other.compiled.step(other.train_step)._programs
+        assert other.compiled.step(other.train_step)._all()
         assert all(
             np.array_equal(variable.numpy(), value)
             for variable, value in zip(model.variables, before, strict=True)

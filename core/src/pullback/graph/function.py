@@ -6,8 +6,9 @@ import copy
 import functools
 import os
 import threading
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -17,11 +18,21 @@ from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._symbols import Apart, Break
+from pullback.graph.found import PATIENCE, Entry, Form
 from pullback.graph.graph import Graph
-from pullback.graph.host import line_of_traceback
-from pullback.graph.methods import Kept, kept_by
+from pullback.graph.host import depth_of_program, line_of_traceback
 from pullback.graph.program import MISS, Program
-from pullback.graph.signature import Signature, check_arrays, device_of, in_place, names_of
+from pullback.graph.signature import (
+    DICTS,
+    NUMBERS,
+    Numbers,
+    Signature,
+    check_arrays,
+    device_of,
+    in_place,
+    names_of,
+    variations,
+)
 from pullback.graph.trace_call import traced
 
 __all__ = ["Function", "function"]
@@ -30,10 +41,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: How many programs, and signatures that were called once, a function has before new ones run op by
-#: op; and how many values a float has before it is an input.
+#: op; and how many values a number has before it is an input.
 LIMIT, VALUES = 8, 3
-#: Types of arguments that are NumPy arrays, or may hold some.
-_HOLDERS = (np.ndarray, list, tuple, dict)
+#: How many instances of a class with `__slots__` a captured method remembers.
+KEPT = 4
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = threading.RLock()
@@ -49,82 +60,92 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Entry:
-    """A signature that has been called: its programs, the latest first."""
-
-    def __init__(self, signature: Signature) -> None:
-        self.signature = signature
-        self.programs: list[Program] = []
-        #: True if the last trace made something that only later calls find.
-        self.made = False
-        #: True for calls that a tape outside must record op by op.
-        self.apart = False
-
-
 class Function(Generic[P, R]):
     """A captured function. Made by `pullback.function`."""
 
     #: Its programs are made anew; the state of what it calls is saved with that.
     opaque_state = True
 
-    def __init__(self, f: Callable[P, R], *, strict: bool = True) -> None:
+    def __init__(self, f: Callable[P, R], *, strict: bool = True, limit: int = LIMIT) -> None:
         functools.update_wrapper(self, f, updated=())
         self._f: Callable[..., Any] = f
         self._strict = strict
+        self._limit = limit
         self._names = names_of(f)
         self._name = getattr(f, "__qualname__", type(f).__name__).rpartition("<locals>.")[2]
-        self._forget()
-
-    def _forget(self) -> None:
-        self._entries: dict[Any, _Entry] = {}
-        self._programs: tuple[Any, ...] = ()
-        #: The captured methods of instances without a `__dict__`, by the identities of these.
+        #: What is tried first at a call: the program that ran last, or the form of a late call.
+        self.first: Callable[[tuple[Any, ...], dict[str, Any]], Any] = _nothing
+        self.last: Program | None = None
+        self._forms: dict[Any, Form] = {}
+        #: The captured methods of the last instances without a `__dict__`, which have no place for
+        #: them, by their identities.
         self._bound: dict[int, Kept] = {}
-        self._floats: dict[str, set[float]] = {}
-        self._promoted: frozenset[str] = frozenset()
-        self._constant: set[str] = set()
+        #: Of numbers that are arguments, by path and type: values, those that are inputs, and
+        #: those that the function looks at.
+        self._values: dict[tuple[str, type], set[float]] = {}
+        self._inputs: Numbers = frozenset()
+        self._looked_at: set[tuple[str, type]] = set()
         self._eager_because = ""
+        #: True when there are signatures for which no program is made.
         self._full = False
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """The captured method of an instance, which keeps it."""
-        if instance is None:
-            return self
-        return kept_by(instance, self, lambda: self._bound_to(instance))
+        return self if instance is None else self._kept_by(instance)
 
-    def _bound_to(self, instance: object) -> Function[..., Any]:
-        return Function(MethodType(self._f, instance), strict=self._strict)
+    def _kept_by(self, instance: object) -> Function[..., Any]:
+        """The captured method of an instance or, for a class method, of a class."""
+        # With the name of the class: a method may call that of its base class.
+        name = f"_captured_{self._name}"
+        kept = getattr(instance, "__dict__", {}).get(name)
+        if kept is None or kept[0] is not self:
+            kept = self._bound.get(id(instance))
+        if kept is None:
+            kept = Kept((self, self._like(MethodType(self._f, instance))))
+            keep = type.__setattr__ if isinstance(instance, type) else object.__setattr__
+            try:
+                keep(instance, name, kept)
+            except (AttributeError, TypeError):  # a class with __slots__
+                self._bound[id(instance)] = kept
+                while len(self._bound) > KEPT:
+                    del self._bound[next(iter(self._bound))]
+        bound: Function[..., Any] = kept[1]
+        return bound
+
+    def _like(self, f: Callable[..., Any]) -> Function[..., Any]:
+        return Function(f, strict=self._strict, limit=self._limit)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
-        return Function(copy.deepcopy(self._f, memo), strict=self._strict)
+        return Function(copy.deepcopy(self._f, memo), strict=self._strict, limit=self._limit)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self._f, self._strict)
+        return _remade, (self._f, self._strict, self._limit)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function."""
+        result: R
         if RECORDING.count:
             state = LOCAL.state
             if state.capture is not None:
                 # In another captured function this one is a part of it.
-                return self._eager(args, kwargs)
+                return self.run_eagerly(args, kwargs)
             if state.recording:
                 if len(state.tapes) > 1:
                     # Derivatives of higher order need every op.
-                    return self._eager(args, kwargs)
+                    return self.run_eagerly(args, kwargs)
                 if self._taped is None:
-                    self._taped = _Taped(self._f, strict=self._strict)
-                return cast("R", self._taped.call(args, kwargs))
-        for run in self._programs:
-            result = run(args, kwargs)
-            if result is not MISS:
-                return cast("R", result)
-        return self._miss(args, kwargs)
+                    self._taped = _Taped(self._f, strict=self._strict, limit=self._limit)
+                result = self._taped.call(args, kwargs)
+                return result
+        result = self.first(args, kwargs)
+        if result is MISS:
+            result = self._find(args, kwargs)
+        return result
 
     def __repr__(self) -> str:
-        return f"<captured {self._name}, {len(self._programs)} programs>"
+        return f"<captured {self._name}, {len(self._all())} programs>"
 
     # What it consists of -------------------------------------------------------------------------
 
@@ -165,14 +186,18 @@ class Function(Generic[P, R]):
             lines.append(str(program.fused))
         if self._eager_because:
             lines.append(f"runs op by op, because it {self._eager_because}")
-        if self._taped is not None and self._taped._programs:
+        if self._taped is not None and self._taped._all():
             lines.append(f"while a tape outside records, {self._taped.explain()}")
-        if self._promoted:
-            lines.append(f"floats that are inputs: {', '.join(sorted(self._promoted))}")
+        if self._inputs:
+            lines.append(
+                f"numbers that are inputs: {', '.join(sorted({p for p, _ in self._inputs}))}"
+            )
         return "\n".join(lines)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Program:
         """Makes the program for these arguments, and changes nothing else.
+
+        A tensor that is given twice counts as two, as the arguments of a saved program do.
 
         Returns:
             The program: `str` shows it, and `graph` is its graph.
@@ -181,7 +206,8 @@ class Function(Generic[P, R]):
             CaptureError: for a function that cannot be captured, or that makes variables at its
                 first call: call it once before.
         """
-        signature = self._signature(args, kwargs)
+        signature = Signature(args, kwargs, self._names, self._inputs, distinct=True)
+        check_arrays(signature)
         with _TRACING:
             try:
                 return self._trace(signature, commit=False)[1]
@@ -189,134 +215,163 @@ class Function(Generic[P, R]):
                 raise self._error(error, lowered=True) from None
 
     def _all(self) -> list[Program]:
-        programs = [p for entry in self._entries.values() for p in entry.programs]
+        programs = [p for entry in self._entries() for p in entry.programs]
         return sorted(programs, key=lambda program: program.number)
 
-    # Calls without a program ---------------------------------------------------------------------
+    def _entries(self) -> list[Entry]:
+        return [entry for form in list(self._forms.values()) for entry in [*form.entries.values()]]
 
-    def _eager(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        if not kwargs and not any(isinstance(value, _HOLDERS) for value in args):
-            return cast("R", self._f(*args))
+    # Calls ---------------------------------------------------------------------------------------
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Calls the program for the arguments, or does without."""
+        result: R
+        for form in list(self._forms.values()):
+            # That of a late call comes first at the next one; else the program that runs does.
+            self.first = form.run
+            result = form.run(args, kwargs)
+            if result is not MISS:
+                return result
+        return self.run_eagerly(args, kwargs) if self._full else self.miss(args, kwargs)
+
+    def run_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Calls the function op by op, with tensors in place of NumPy arrays."""
+        result: R
+        if not any(map(_holds_arrays, (*args, *kwargs.values()) if kwargs else args)):
+            result = self._f(*args, **kwargs)
+            return result
         signature = self._signature(args, kwargs)
-        if not any(leaf.kind == "array" for leaf in signature.leaves()):
-            return cast("R", self._f(*args, **kwargs))
         device = device_of(signature)
         filled, named = signature.filled(
             lambda leaf: from_any(leaf.value, None, device) if leaf.kind == "array" else leaf.value
         )
         with in_place(signature, filled, named):
-            return cast("R", self._f(*filled, **named))
+            result = self._f(*filled, **named)
+        return result
 
-    def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-        signature = Signature(args, kwargs, self._names, self._promoted)
+    def _signature(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], more: Numbers = frozenset()
+    ) -> Signature:
+        signature = Signature(args, kwargs, self._names, self._inputs | more)
         check_arrays(signature)
         return signature
 
-    def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        if self._eager_because:
-            return self._eager(args, kwargs)
-        known = self._programs
+    def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Does a call for which there is no program: op by op, or in a trace."""
+        known = len(self._all())
         with _TRACING:
-            # Another thread may have made the program while this one waited.
-            for run in self._programs if self._programs is not known else ():
-                result = run(args, kwargs)
-                if result is not MISS:
-                    return cast("R", result)
-            signature = self._signature(args, kwargs)
-            entry = self._entries.get(signature.key)
-            if entry is None:
-                if self._promote(signature):
-                    signature = self._signature(args, kwargs)
-                    entry = self._entry(signature)
-                elif self._count() < LIMIT:
-                    self._entry(signature)
-            elif self._count() - (not entry.programs) >= LIMIT:
-                self._warn_full()
-                entry = None
-            if entry is None and not self._full and self._count() >= LIMIT:
-                self._warn_full(signature)
-            if entry is not None and not entry.apart:
-                return self._capture(entry, signature, args, kwargs)
-        return self._eager(args, kwargs)
+            if len(self._all()) != known:
+                # Another thread has made one while this one waited.
+                return self._find(args, kwargs)
+            result = MISS if self._eager_because else self._missed(args, kwargs)
+        return self.run_eagerly(args, kwargs) if result is MISS else cast("R", result)
 
-    def _entry(self, signature: Signature) -> _Entry:
-        entry = self._entries[signature.key] = _Entry(signature.without_values())
-        return entry
+    def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that is traced; MISS for one to run op by op."""
+        signature = self._signature(args, kwargs)
+        form = self._forms.get(signature.form)
+        entry = None if form is None else form.entries.get(signature.key)
+        if entry is None:
+            numbers = self._varying(signature)
+            if numbers:
+                more = self._signature(args, kwargs, numbers)
+                result = self._capture_numbers(more, numbers)
+                if result is not MISS:
+                    return result
+            if self._count() < self._limit:
+                self._add(signature)
+            else:
+                self._fill(signature)
+            return MISS
+        entry.full = self._count() - (not entry.programs) >= self._limit
+        if entry.full:
+            self._fill()
+            return MISS
+        if entry.apart or (self._full and entry.missed % PATIENCE):
+            return MISS
+        return self._capture(entry, signature)
+
+    def _add(self, signature: Signature) -> Entry:
+        form = self._forms.get(signature.form)
+        if form is None:
+            form = self._forms[signature.form] = Form(self, self._f, signature)
+            if self._full:
+                form.fill()
+        return form.add(self, signature)
 
     def _count(self) -> int:
-        return sum(max(1, len(entry.programs)) for entry in self._entries.values())
+        return sum(max(1, len(entry.programs)) for entry in self._entries())
 
-    def _promote(self, signature: Signature) -> bool:
-        """Makes inputs of the floats that have had enough values; True if there are new ones."""
-        new = set()
+    # Numbers that are inputs ---------------------------------------------------------------------
+
+    def _varying(self, signature: Signature) -> Numbers:
+        """The numbers of a call that have had enough values to become inputs."""
+        found = []
         for leaf in signature.leaves():
-            if leaf.kind == "constant" and type(leaf.value) is float:
-                values = self._floats.setdefault(leaf.path, set())
+            key = leaf.path, type(leaf.value)
+            if leaf.kind == "constant" and key[1] in NUMBERS and key not in self._looked_at:
+                values = self._values.setdefault(key, set())
                 if len(values) < VALUES:
                     values.add(leaf.value)
-                if len(values) >= VALUES and leaf.path not in self._constant:
-                    new.add(leaf.path)
-        if not new:
-            return False
-        self._promoted |= new
-        # Those for single values serve no more.
-        self._entries = {
-            key: entry
-            for key, entry in self._entries.items()
-            if not any(
-                leaf.path in new and leaf.kind == "constant" for leaf in entry.signature.leaves()
-            )
-        }
-        self._arrange()
-        return True
+                if len(values) >= VALUES:
+                    found.append(key)
+        return frozenset(found)
 
-    def _demote(self, signature: Signature) -> bool:
-        """Makes constants again of the floats of a call whose trace failed; True if it had some."""
-        paths = {leaf.path for leaf in signature.leaves() if leaf.kind == "number"}
-        if paths:
-            self._promoted -= paths
-            self._constant |= paths
-            self._entries.pop(signature.key, None)
-        return bool(paths)
-
-    def _arrange(self, first: Program | None = None) -> None:
-        runs = [program.run for program in self._all()[::-1] if program is not first]
-        self._programs = tuple(runs if first is None else [first.run, *runs])
+    def _capture_numbers(self, signature: Signature, numbers: Numbers) -> Any:
+        """Captures a call with further numbers as inputs; MISS if the function looks at them."""
+        entry = Entry(self, signature.without_values())
+        try:
+            result = self._traced(entry, signature)
+        except (Break, Exception):
+            # One of them at a time: the others are tried again.
+            self._looked_at.add(min(numbers, key=lambda number: (number[1] is float, number[0])))
+            return MISS
+        self._inputs |= numbers
+        self._drop("constant", numbers)
+        added = self._add(signature)
+        added.programs = entry.programs
+        return result
 
     # Capturing -----------------------------------------------------------------------------------
 
-    def _capture(
-        self, entry: _Entry, signature: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> R:
-        reason = self._reason(entry, signature)
+    def _capture(self, entry: Entry, signature: Signature) -> Any:
+        """The result of a call that is traced; MISS if it has to run op by op."""
         try:
-            result, program = self._trace(signature, commit=True)
+            return self._traced(entry, signature)
         except Break as error:
-            if self._demote(signature):
-                return self._eager(args, kwargs)
+            if self._look_at(signature):
+                return MISS
             if isinstance(error, Apart):
                 entry.apart = True
-                return self._eager(args, kwargs)
+                return MISS
             if error.made and not entry.made:
                 entry.made = True
-                return self._eager(args, kwargs)
+                return MISS
             failure = self._error(error)
             if self._strict:
                 raise failure from None
             self._eager_because = error.reason
-            self._entries.clear()
-            self._arrange()
-            warnings.warn(f"{failure}; it runs op by op from now on", RuntimeWarning, stacklevel=4)
-            return self._eager(args, kwargs)
+            self._forms = {}
+            self.first = self.run_eagerly
+            self._warn(f"{failure}; it runs op by op from now on")
+            return MISS
         except Exception:
-            if self._demote(signature):
-                return self._eager(args, kwargs)
+            if self._look_at(signature):
+                return MISS
             raise
-        entry.made = False
+
+    def _traced(self, entry: Entry, signature: Signature) -> Any:
+        """The result of a call that is traced, for which the entry has a program then."""
+        reason = self._reason(entry, signature)
+        begin = time.perf_counter()
+        result, program = self._trace(signature, commit=True)
+        program.fall_back_on(self.run_eagerly)
         program.reason = reason
-        entry.programs.append(program)
-        self._arrange(program)
-        return cast("R", result)
+        program.seconds = time.perf_counter() - begin
+        entry.made = False
+        entry.programs = [program, *entry.programs]
+        self.first = program.run
+        return result
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
         """Runs the function in a trace.
@@ -326,9 +381,29 @@ class Function(Generic[P, R]):
         """
         return traced(self._f, self._name, signature, commit=commit)
 
+    def _look_at(self, signature: Signature) -> bool:
+        """Makes constants again of the numbers of a call whose trace failed; False if none."""
+        numbers = {
+            (leaf.path, type(leaf.value)) for leaf in signature.leaves() if leaf.kind == "number"
+        }
+        self._inputs -= numbers
+        self._looked_at |= numbers
+        self._drop("number", numbers)
+        return bool(numbers)
+
+    def _drop(self, kind: str, numbers: Collection[tuple[str, type]]) -> None:
+        """Drops the programs of signatures that have one of these numbers as an input, or not."""
+        self._forms = {
+            key: form
+            for key, form in self._forms.items()
+            if not any(
+                leaf.kind == kind and (leaf.path, leaf.type) in numbers for leaf in form.leaves
+            )
+        }
+
     # Messages ------------------------------------------------------------------------------------
 
-    def _reason(self, entry: _Entry, signature: Signature) -> str:
+    def _reason(self, entry: Entry, signature: Signature) -> str:
         programs = self._all()
         if not programs:
             return "the first"
@@ -350,33 +425,57 @@ class Function(Generic[P, R]):
             f"{self._name} {error.reason}{place}, which a program cannot repeat; {way_out}"
         )
 
-    def _warn_full(self, signature: Signature | None = None) -> None:
+    def _fill(self, signature: Signature | None = None) -> None:
+        """Has calls in other ways run op by op, and says so once."""
         if self._full:
             return
         self._full = True
-        warnings.warn(
-            f"{self._name} has been called in {LIMIT} ways, so calls in other ways run op by op: "
-            f"{self._varied(signature)} varied; pass arrays for what changes at every call, or "
-            f"keep it the same",
-            RuntimeWarning,
-            stacklevel=4,
+        for form in self._forms.values():
+            form.fill()
+        signatures = [entry.signature for entry in self._entries()]
+        varied = variations([*signatures, *([] if signature is None else [signature])])
+        guards = [guard for program in self._all() for guard in program.unmet()]
+        # What the framework keeps has names of its own.
+        names = dict.fromkeys(guard.what for guard in guards if "._" not in guard.what)
+        varied += [f"{name}: pass it as an argument" for name in names]
+        self._warn(
+            f"{self._name} has been called in {self._limit} ways, so calls in other ways run op "
+            f"by op. What varies: {'; '.join(varied) or 'something outside of its arguments'}. Or "
+            f"have more programs made: pb.function(..., limit={2 * self._limit})"
         )
 
-    def _varied(self, signature: Signature | None) -> str:
-        """The arguments, or values outside, that made the most programs."""
-        keys: dict[str, set[Any]] = {}
-        signatures = [entry.signature for entry in self._entries.values()]
-        for each in [*signatures, *([] if signature is None else [signature])]:
-            for leaf in each.leaves():
-                keys.setdefault(leaf.path, set()).add(leaf.key)
-        varied = [path for path, values in keys.items() if len(values) > 1]
-        for program in self._all():
-            varied += [guard.what for guard in program.unmet()]
-        return ", ".join(dict.fromkeys(varied)) or "the structure of the arguments"
+    def _warn(self, message: str) -> None:
+        warnings.warn(message, RuntimeWarning, stacklevel=depth_of_program())
 
 
-def _remade(f: Callable[..., Any], strict: bool) -> Function[..., Any]:
-    return Function(f, strict=strict)
+class Kept(tuple[Any, Any]):
+    """The captured method that an instance keeps: no part of the instance's state."""
+
+    opaque_state = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, ((None, None),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kept:
+        return Kept((None, None))
+
+
+def _nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Is tried first at a call where nothing has been found yet."""
+    return MISS
+
+
+def _holds_arrays(value: object) -> bool:
+    """Returns whether a value is an argument that has NumPy arrays in it."""
+    if isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_arrays, value))
+    return type(value) in DICTS and any(map(_holds_arrays, value.values()))  # type: ignore[attr-defined]
+
+
+def _remade(f: Callable[..., Any], strict: bool, limit: int) -> Function[..., Any]:
+    return Function(f, strict=strict, limit=limit)
 
 
 class _Taped(Function[..., Any]):
@@ -387,11 +486,8 @@ class _Taped(Function[..., Any]):
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the function while the tape records."""
-        for run in self._programs:
-            result = run(args, kwargs)
-            if result is not MISS:
-                return result
-        return self._miss(args, kwargs)
+        result = self.first(args, kwargs)
+        return self._find(args, kwargs) if result is MISS else result
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
         outside = LOCAL.state.tapes[0]
@@ -404,10 +500,16 @@ class _Taped(Function[..., Any]):
 
 
 @overload
-def function(f: Callable[P, R], /, *, strict: bool = True) -> Function[P, R]: ...
+def function(
+    f: Callable[P, R], /, *, strict: bool = True, limit: int = LIMIT
+) -> Function[P, R]: ...
 @overload
-def function(*, strict: bool = True) -> Callable[[Callable[P, R]], Function[P, R]]: ...
-def function(f: Callable[..., Any] | None = None, /, *, strict: bool = True) -> Any:
+def function(
+    *, strict: bool = True, limit: int = LIMIT
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+def function(
+    f: Callable[..., Any] | None = None, /, *, strict: bool = True, limit: int = LIMIT
+) -> Any:
     """Captures a function: from its third call on it runs as one program.
 
     The first call with arguments of new shapes, dtypes or Python values runs op by op; the second
@@ -419,6 +521,8 @@ def function(f: Callable[..., Any] | None = None, /, *, strict: bool = True) -> 
         f: a function, a method, or an object with `__call__`, such as a model.
         strict: whether a function that looks at values raises; otherwise it runs op by op, with a
             warning.
+        limit: how many programs it has at most. Calls in other ways, such as with tensors of
+            further shapes, run op by op.
 
     Returns:
         The captured function. Without `f`, a decorator.
@@ -432,15 +536,20 @@ def function(f: Callable[..., Any] | None = None, /, *, strict: bool = True) -> 
     [4.0, 6.0, 8.0, 10.0]
 
     Raises:
-        InputTypeError: for something that cannot be called.
+        InputTypeError: for something that cannot be called, and a limit that is not an int.
+        InputValueError: for a limit below 1.
     """
+    if type(limit) is not int:
+        raise errors.InputTypeError(f"limit is {limit!r}; write an int, such as limit=16")
+    if limit < 1:
+        raise errors.InputValueError(f"limit is {limit}; a captured function has 1 program or more")
     if f is None:
-        return functools.partial(function, strict=strict)
+        return functools.partial(function, strict=strict, limit=limit)
     if isinstance(f, (staticmethod, classmethod)):
         # In the order in which other decorators take them.
-        return type(f)(function(f.__func__, strict=strict))
+        return type(f)(function(f.__func__, strict=strict, limit=limit))
     if not callable(f):
         raise errors.InputTypeError(
             f"pb.function captures a function, got {type(f).__name__}; write pb.function(f)"
         )
-    return f if isinstance(f, Function) else Function(f, strict=strict)
+    return f if isinstance(f, Function) else Function(f, strict=strict, limit=limit)

@@ -35,10 +35,10 @@ def guards_of(
         f: the function.
         arguments: names and values of arguments that are objects: what the function reads of them
             may change between calls.
-        takes_numbers: whether floats among the arguments are inputs: of another type than `float`.
+        takes_numbers: whether numbers among the arguments are inputs: of other types than those.
 
     Raises:
-        Break: if the function takes values from an iterator, or compares types with `float`.
+        Break: if the function takes values from an iterator, or compares the types of numbers.
     """
     reach = Reach()
     owner: object = None
@@ -60,7 +60,7 @@ def guards_of(
     reach.closed(begin)
     reach.check_iterators()
     if takes_numbers and reach.compares_types:
-        raise Break("compares types with float")
+        raise Break("compares types with those of numbers")
     return [*(Guard(read, (), read(), what) for read, what in AMBIENT), *reach.found()]
 
 

@@ -107,6 +107,16 @@ def line_of_program() -> str:
     return ""
 
 
+def depth_of_program() -> int:
+    """The number of frames of the framework that run now: `stacklevel` for a warning."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(
+        (_PACKAGE, "<pullback ")
+    ):
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
+
 def line_of_traceback(error: BaseException) -> str:
     """The innermost line in an error's traceback that is not the framework's, with its text."""
     line = ""

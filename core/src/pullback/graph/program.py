@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Entry, Graph, Handle, HostArray, State, Value
 from pullback.graph.guards import Unset
-from pullback.graph.host import Guard, Number, array_of, contents, host_array_of, replace, same
+from pullback.graph.host import Guard, array_of, contents, host_array_of, replace, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
@@ -70,8 +72,9 @@ class Program:
         self.signature = signature.without_values()
         self.arguments = tuple(arguments)
         self.guards, self.layers = guards, Unset(layers)
-        #: Why it was made, beside others.
+        #: Why it was made, beside others, and how long that took.
         self.reason = ""
+        self.seconds = 0.0
         #: Programs are numbered in the order in which they are made.
         self.number = 0
         self.changes = changes
@@ -97,6 +100,10 @@ class Program:
             self.fused = prepare(updates_last(fuse(self.graph)))
         self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
         self.joint = None  # it has the arguments of the traced call
+
+    def fall_back_on(self, eagerly: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
+        """Sets what does a call op by op for whose numbers the program is not."""
+        self.run.__globals__["eagerly"] = eagerly
 
     @property
     def about(self) -> str:
@@ -181,9 +188,11 @@ def _compiled(
     if program.joint is not None:
         _write_tape(source, leaves, program.joint)
     _write_arguments(source, leaves, arguments)
-    _write_numbers(source, program.numbers)
+    _write_numbers(
+        source, program, [entry for entry in graph.inputs if isinstance(entry, HostArray)]
+    )
     for entry in graph.inputs:
-        _write_input(source, entry, on_host=program.compiled is not None)
+        _write_input(source, entry)
     early: dict[Value, list[State]] = {}
     if program.compiled is None:
         early = early_writes(graph)
@@ -288,15 +297,33 @@ def _write_node(
     source.line(f"{attach}({tuple_of(nodes)}, {tuple_of(results)}, {tuple_of(saved)})")
 
 
-def _write_numbers(source: Source, numbers: tuple[Number, ...]) -> None:
-    for number in numbers:
-        if number.function is ARGUMENT:
-            continue
-        texts = [a.name if type(a) is HostNumber else source.constant(a) for a in number.arguments]
-        text = f"{source.constant(number.function)}({', '.join(texts)})"
-        if number.function is getattr:
-            text = f"{texts[0]}.{number.arguments[1]}"
-        source.line(f"{number.result.name} = {text}")
+def _write_numbers(source: Source, program: Program, hosts: Sequence[HostArray]) -> None:
+    """Writes the numbers, and their arrays, which may stay on the host as those of NumPy.
+
+    Where they are of another type than in the trace, or out of the range of a dtype, the call runs
+    op by op: it has another result, or the error of an op.
+    """
+    numbers = [number for number in program.numbers if number.function is not ARGUMENT]
+    if not numbers and not hosts:
+        return
+    with source.block("try:"):
+        for number in numbers:
+            texts = [
+                a.name if type(a) is HostNumber else source.constant(a) for a in number.arguments
+            ]
+            text = f"{source.constant(number.function)}({', '.join(texts)})"
+            if number.function is getattr:
+                text = f"{texts[0]}.{number.arguments[1]}"
+            source.line(f"{number.result.name} = {text}")
+            if number.function is operator.pow:  # 2 ** -1 is a float, (-1) ** 0.5 is complex
+                kind = source.constant(type(number.result.value))
+                source.line(f"if type({number.result.name}) is not {kind}:", "    raise TypeError")
+        for entry in hosts:
+            dtype, made = source.constant(entry.dtype), "array_of({}, {}, device)"
+            if program.compiled is not None:
+                made = "host_array_of({}, {})"
+            source.line(f"{entry.value.name} = {made.format(entry.number, dtype)}")
+    source.line("except Exception:", "    return eagerly(args, kwargs)")
 
 
 def ARGUMENT(value: float) -> float:
@@ -304,8 +331,8 @@ def ARGUMENT(value: float) -> float:
     return value
 
 
-def _write_input(source: Source, entry: Entry, *, on_host: bool) -> None:
-    """Writes where an input comes from; numbers may stay on the host, as arrays of NumPy."""
+def _write_input(source: Source, entry: Entry) -> None:
+    """Writes where an input comes from, if it is neither an argument nor a number."""
     name = entry.value.name
     if isinstance(entry, State):
         source.line(f"{name} = {source.constant(entry.owner)}._array")
@@ -313,10 +340,6 @@ def _write_input(source: Source, entry: Entry, *, on_host: bool) -> None:
         source.line(f"{name} = {source.constant(entry.owner)}.{entry.name}._array")
     elif isinstance(entry, Handle):
         source.line(f"{name} = {source.constant(entry.tensor)}._array")
-    elif isinstance(entry, HostArray):
-        dtype = source.constant(entry.dtype)
-        make = "host_array_of({}, {})" if on_host else "array_of({}, {}, device)"
-        source.line(f"{name} = {make.format(entry.number, dtype)}")
     elif isinstance(entry, Draw) and entry.part == "key":
         counter = name.removesuffix("key") + "counter"
         reserve = source.constant(entry.generator.reserve)

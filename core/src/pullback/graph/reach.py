@@ -86,7 +86,7 @@ class Reach:
         self.iterators: list[str] = []
         #: The names of the attributes that the functions read, in order.
         self.of_attributes: dict[str, None] = {}
-        #: Whether a function compares types with `float`.
+        #: Whether a function compares types with those of numbers.
         self.compares_types = False
         #: Those that an object may lack.
         self._optional: set[str] = set()
@@ -120,7 +120,8 @@ class Reach:
         found = _names(function.__code__)
         self.of_attributes |= found.of_attributes
         self._optional.update(found.of_texts)
-        self.compares_types |= found.of_globals.keys() >= {"type", "float"}
+        if "type" in found.of_globals and not found.of_globals.keys().isdisjoint(("int", "float")):
+            self.compares_types = True
         names = self.of_attributes
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:

@@ -12,35 +12,40 @@ import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pullback import errors
-from pullback._codegen.source import Source
+from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.convert import from_any
 from pullback.devices import as_device
 from pullback.graph.graph import NotTraceableError, frozen
 from pullback.graph.host import contents, replace, same
 from pullback.tensor import Tensor
 
-#: Values that are constants of a program.
-_PLAIN = (bool, int, float, complex, str, bytes, NoneType)
+#: The numbers that may be inputs of a program, and those that are: each a path and a type.
+NUMBERS = (float, int)
+Numbers: TypeAlias = "frozenset[tuple[str, type]]"
+#: Integers that are inputs are in the range of int32, the dtype that they have as tensors.
+INT_RANGE = 1 << 31
 #: Types whose items are arguments; other kinds of dicts are objects.
-_DICTS = (dict, OrderedDict, defaultdict)
+DICTS = (dict, OrderedDict, defaultdict)
 
 
 class Part(NamedTuple):
     """An argument, or a part of one.
 
-    `kind` is "tensor", "array", "number", "constant", "object", "list", "tuple" or "dict".
+    `kind` is "tensor", "array", "number", "constant", "object", "same", "list", "tuple" or "dict".
+    "same" is the tensor or array of an earlier part.
     """
 
     path: str
     kind: str
-    #: Equal for the arguments that one program serves.
-    key: Any
+    #: The part of a signature that says which code takes the arguments apart.
+    form: Any
+    #: What that code finds: with an equal form, equal for the arguments that one program serves.
+    key: tuple[Any, ...]
     value: Any
     parts: tuple[Part, ...] = ()
 
@@ -52,57 +57,83 @@ class Part(NamedTuple):
         else:
             yield self
 
+    @property
+    def type(self) -> type:
+        """The type of a constant, a number or an object."""
+        found: type = self.form[-1]
+        return found
+
     def __str__(self) -> str:
         if self.kind in ("tensor", "array"):
-            shape, dtype = self.key[1:3]
+            shape, dtype = self.key[:2]
             return f"{getattr(dtype, 'name', dtype)}{list(shape)}"
         if self.kind == "number":
-            return "any float"
+            return f"any {self.type.__name__}"
         if self.kind == "object":
-            return f"<{type(self.value).__name__}>"
+            return f"<{self.type.__name__}>"
         if self.kind == "constant":
             return repr(self.value)
+        if self.kind == "same":
+            return f"the same as {self.form[1]}"
         return f"{self.kind} of {len(self.parts)}"
 
 
-def part_of(value: Any, path: str, promoted: frozenset[str]) -> Part:
+def part_of(value: Any, path: str, numbers: Numbers, seen: dict[int, str] | None) -> Part:
     """The part of a signature for a value.
 
     Args:
         value: an argument, or a part of one.
         path: where it is: "batch[0]".
-        promoted: the paths of floats that are inputs.
+        numbers: the numbers that are inputs.
+        seen: the paths of the tensors and arrays before, by their identities; None where one that
+            is given twice counts as two.
     """
     kind = type(value)
-    if kind is Tensor:
-        array = value._array
-        return Part(path, "tensor", ("tensor", array.shape, array.dtype, value._device), value)
-    if isinstance(value, np.ndarray):
+    if kind is Tensor or isinstance(value, np.ndarray):
+        before = path if seen is None else seen.setdefault(id(value), path)
+        if before != path:
+            return Part(path, "same", ("same", before), (), value)
+        if kind is Tensor:
+            array = value._array
+            return Part(path, "tensor", kind, (array.shape, array.dtype, value._device), value)
         # Such as np.memmap, too.
-        return Part(path, "array", ("array", value.shape, value.dtype, kind), value)
-    if kind is float and path in promoted:
-        return Part(path, "number", ("number",), value)
-    if kind in _PLAIN:
-        key = (kind, value) if kind is bytes else frozen(value)
-        return Part(path, "constant", key, value)
-    if kind in _DICTS:
-        parts = [part_of(item, f"{path}[{key!r}]", promoted) for key, item in value.items()]
+        return Part(path, "array", kind, (value.shape, value.dtype), value)
+    if (path, kind) in numbers and (kind is float or -INT_RANGE <= value < INT_RANGE):
+        return Part(path, "number", ("number", kind), (), value)
+    if kind in DICTS:
+        parts = [part_of(v, f"{path}[{key!r}]", numbers, seen) for key, v in value.items()]
         names = tuple((type(name), name) for name in value)
         return _structure(path, "dict", (kind, names), value, parts)
     if isinstance(value, (list, tuple)):
-        parts = [part_of(item, f"{path}[{i}]", promoted) for i, item in enumerate(value)]
+        parts = [part_of(item, f"{path}[{i}]", numbers, seen) for i, item in enumerate(value)]
         form = "list" if isinstance(value, list) else "tuple"
         return _structure(path, form, (kind,), value, parts)
-    if isinstance(value, np.generic):
-        return Part(path, "constant", (kind, value.tobytes()), value)
     try:
-        return Part(path, "constant", frozen(value), value)
+        return Part(path, "constant", (kind,), constant_key(value), value)
     except NotTraceableError:
-        return Part(path, "object", ("object", id(value)), value)
+        return Part(path, "object", ("object", kind), (id(value),), value)
 
 
-def _structure(path: str, kind: str, key: Any, value: Any, parts: Sequence[Part]) -> Part:
-    return Part(path, kind, (*key, *(part.key for part in parts)), value, tuple(parts))
+def constant_key(value: Any) -> tuple[Any, ...]:
+    """Returns what tells a value from others of its type, as -0.0 from 0.0.
+
+    Raises:
+        NotTraceableError: for an object, which is told by its identity.
+    """
+    kind = type(value)
+    if kind in (bool, int, str, bytes):
+        return (value,)
+    if kind is float:
+        return (value.hex(),)
+    if isinstance(value, np.generic):
+        return value.dtype, value.tobytes()
+    return () if value is None else (frozen(value),)
+
+
+def _structure(path: str, kind: str, form: Any, value: Any, parts: Sequence[Part]) -> Part:
+    forms = tuple(part.form for part in parts)
+    key = tuple(item for part in parts for item in part.key)
+    return Part(path, kind, (*form, forms), key, value, tuple(parts))
 
 
 class Signature:
@@ -112,7 +143,8 @@ class Signature:
         args: the positional arguments.
         kwargs: the keyword arguments.
         names: the names of positional parameters; the last one is repeated if it is `*args`.
-        promoted: the paths of floats that are inputs.
+        numbers: the numbers that are inputs.
+        distinct: whether a tensor that is given twice counts as two.
     """
 
     def __init__(
@@ -120,17 +152,22 @@ class Signature:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         names: Sequence[str],
-        promoted: frozenset[str],
+        numbers: Numbers,
+        *,
+        distinct: bool = False,
     ) -> None:
+        seen: dict[int, str] | None = None if distinct else {}
         self.positional = [
-            part_of(value, names[i] if i < len(names) else f"argument {i}", promoted)
+            part_of(value, names[i] if i < len(names) else f"argument {i}", numbers, seen)
             for i, value in enumerate(args)
         ]
-        self.named = {name: part_of(value, name, promoted) for name, value in kwargs.items()}
-        self.key = (
-            tuple(part.key for part in self.positional),
-            tuple((name, part.key) for name, part in self.named.items()),
+        self.named = {name: part_of(value, name, numbers, seen) for name, value in kwargs.items()}
+        #: Which code takes the arguments apart, and what it finds; see `Part`.
+        self.form = (
+            tuple(p.form for p in self.positional),
+            tuple((name, part.form) for name, part in self.named.items()),
         )
+        self.key = tuple(item for part in self.parts for item in part.key)
 
     @property
     def parts(self) -> list[Part]:
@@ -171,7 +208,7 @@ class Signature:
             old = before.get(leaf.path)
             if old is None:
                 texts.append(f"{leaf.path}: {leaf}, which was not there")
-            elif old.key != leaf.key:
+            elif (old.form, old.key) != (leaf.form, leaf.key):
                 texts.append(f"{leaf.path}: {leaf} instead of {old}")
         return ", ".join(texts) or "the structure of the arguments"
 
@@ -186,14 +223,55 @@ class Signature:
         return ", ".join(f"{leaf.path}: {leaf}" for leaf in self.leaves()) or "no arguments"
 
 
+def variations(signatures: Sequence[Signature]) -> list[str]:
+    """Says what differs between the signatures of several calls, and what to do about it."""
+    found: dict[str, list[Part]] = {}
+    for signature in signatures:
+        for leaf in signature.leaves():
+            found.setdefault(leaf.path, []).append(leaf)
+    texts = [_variation(path, parts) for path, parts in found.items()]
+    if any(len(parts) < len(signatures) for parts in found.values()):
+        texts.append("the structure of the arguments: pass the same one, with lists of few lengths")
+    return [text for text in texts if text]
+
+
+def _variation(path: str, parts: Sequence[Part]) -> str:
+    """Says what differs between the values of one argument; "" if nothing does."""
+    if len({(part.form, part.key) for part in parts}) == 1:
+        return ""
+    now, kinds = parts[-1], {part.kind for part in parts}
+    if kinds <= {"tensor", "array"}:
+        shapes, dtypes, *_ = map(set, zip(*(part.key for part in parts), strict=False))
+        if len(shapes) > 1:
+            return f"the shape of {path} ({now} now): pad it to a few lengths"
+        if len(dtypes) > 1:
+            return f"the dtype of {path} ({now} now): convert it before the call"
+        return f"whether {path} is a tensor or an array, or its device: pass it in one way"
+    if kinds == {"object"}:
+        return f"the object {path}: pass the same one, or the tensors that it has"
+    if kinds == {"constant"} and all(part.type in NUMBERS for part in parts):
+        return (
+            f"{path} ({now} now), which the function looks at: pass pb.asarray({path}) if it only "
+            f"computes with it, or few values"
+        )
+    if kinds <= {"constant", "number"}:
+        return f"{path} ({now} now): pass few values, or a tensor for numbers"
+    return f"what is passed for {path} ({now} now): pass the same kind of value"
+
+
 def _stripped(part: Part) -> Part:
     value = part.value if part.kind in ("constant", "object") else None
     return part._replace(value=value, parts=tuple(map(_stripped, part.parts)))
 
 
 def _filled(part: Part, fill: Callable[[Part], Any], made: dict[int, Any]) -> Any:
+    if part.kind == "same":
+        return made[id(part.value)]
     if part.kind not in ("list", "tuple", "dict"):
-        return fill(part)
+        value = fill(part)
+        if part.kind in ("tensor", "array"):
+            made[id(part.value)] = value
+        return value
     items = [_filled(item, fill, made) for item in part.parts]
     # One that is in two places stays one.
     return made.setdefault(id(part.value), refilled(part.value, items))
@@ -273,89 +351,182 @@ def as_tensor_argument(value: np.ndarray[Any, Any]) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------
-# The test of a program.
+# Generated code.
 
 
-class ArgumentCode:
-    """Writes the lines of a program that compare its arguments, and those that read their arrays.
+class Unpacking:
+    """Writes the lines that take arguments apart, and return MISS for those of another form.
 
     Args:
-        source: the program.
-        signature: what it is made for.
+        source: the function; its parameters are `args` and `kwargs`.
+        signature: the arguments.
     """
 
     def __init__(self, source: Source, signature: Signature) -> None:
         self._source = source
         self._count = 0
-        #: For each tensor, array and promoted float, in order, the name that the code has for it.
-        self.leaves: list[tuple[Part, str]] = []
         #: The name of each list and dict, by its path.
         self.containers: dict[str, str] = {}
+        #: The names of tensors and arrays, by their paths, and those that may be one object.
+        self._names: dict[str, str] = {}
+        self._alike: dict[Any, list[str]] = {}
         positional, named = signature.positional, signature.named
-        test = f"len(args) != {len(positional)}"
+        names = [f"a{i}" for i in range(len(positional))]
+        #: The text of the arguments in a call.
+        self.call = ", ".join([*names, "**kwargs"] if named else names)
+        test = f"len(args) != {len(positional)}" if positional else "args"
         test += f" or tuple(kwargs) != {source.constant(tuple(named))}" if named else " or kwargs"
         self._unless_not(test)
         if positional:
-            names = [self._name() for _ in positional]
-            source.line(f"{', '.join(names)}, = args")
-            for part, name in zip(positional, names, strict=True):
-                self._compare(part, name)
+            self._take_items(positional, "args")
         for key, part in named.items():
             name = self._name()
             source.line(f"{name} = kwargs[{key!r}]")
-            self._compare(part, name)
+            self._take(part, name)
+        for names in self._alike.values():
+            if len(names) == 2:
+                self._unless_not(" is ".join(names))
+            elif len(names) > 2:
+                identities = ", ".join(f"id({name})" for name in names)
+                self._unless_not(f"len({{{identities}}}) != {len(names)}")
+
+    def _take_leaf(self, part: Part, name: str) -> None:
+        """Writes the lines for a value."""
+        raise NotImplementedError
+
+    def _may_be_one(self, part: Part) -> object:
+        """A key that is equal for tensors and arrays which may be one object."""
+        return part.kind
+
+    def _unless_not(self, test: str) -> None:
+        self._source.line(f"if {test}:", "    return MISS")
 
     def _name(self) -> str:
         self._count += 1
         return f"a{self._count - 1}"
 
-    def _unless_not(self, test: str) -> None:
-        self._source.line(f"if {test}:", "    return MISS")
+    def _take_items(self, parts: Sequence[Part], values: str) -> None:
+        names = [self._name() for _ in parts]
+        self._source.line(f"{', '.join(names)}, = {values}")
+        for part, name in zip(parts, names, strict=True):
+            self._take(part, name)
 
-    def _compare(self, part: Part, name: str) -> None:
-        constant = self._source.constant
+    def _take(self, part: Part, name: str) -> None:
+        if part.kind in ("list", "tuple", "dict"):
+            self._take_container(part, name)
+        elif part.kind == "same":
+            self._unless_not(f"{name} is not {self._names[part.form[1]]}")
+        else:
+            if part.kind in ("tensor", "array"):
+                self._names[part.path] = name
+                self._alike.setdefault(self._may_be_one(part), []).append(name)
+            self._take_leaf(part, name)
+
+    def _take_container(self, part: Part, name: str) -> None:
+        if part.kind != "tuple":
+            self.containers[part.path] = name
+        kind = self._source.constant(type(part.value))
+        test = f"type({name}) is not {kind} or len({name}) != {len(part.parts)}"
+        if part.kind == "dict":
+            test += f" or not equal(tuple({name}), {self._source.constant(tuple(part.value))})"
+        self._unless_not(test)
+        if part.parts:
+            self._take_items(part.parts, f"{name}.values()" if part.kind == "dict" else name)
+
+
+class ArgumentCode(Unpacking):
+    """Writes the lines of a program that compare its arguments, and read their arrays."""
+
+    def __init__(self, source: Source, signature: Signature) -> None:
+        #: For each tensor, array and number, in order, the name that the code has for it.
+        self.leaves: list[tuple[Part, str]] = []
+        super().__init__(source, signature)
+
+    def _may_be_one(self, part: Part) -> object:
+        return part.form, part.key
+
+    def _take_leaf(self, part: Part, name: str) -> None:
+        constant, value = self._source.constant, part.value
         if part.kind in ("tensor", "array"):
-            shape, dtype = constant(part.key[1]), constant(part.key[2])
-            array = name
+            shape, dtype = map(constant, part.key[:2])
+            array = now = name
             if part.kind == "tensor":
-                device = constant(part.key[3])
-                self._unless_not(f"type({name}) is not Tensor or {name}._device is not {device}")
-                array = f"{name}_array"
-                self._source.line(f"{array} = {name}._array")
+                test = (
+                    f"type({name}) is not Tensor or {name}._device is not {constant(part.key[2])}"
+                )
+                array, now = f"{name}_array", f"({name}_array := {name}._array)"
             else:
-                self._unless_not(f"type({name}) is not {constant(type(part.value))}")
+                test = f"type({name}) is not {constant(type(value))}"
             # NumPy may have several equal dtype objects.
             self._unless_not(
-                f"{array}.shape != {shape} or "
+                f"{test} or {now}.shape != {shape} or "
                 f"{array}.dtype is not {dtype} and {array}.dtype != {dtype}"
             )
             self.leaves.append((part, array))
         elif part.kind == "number":
-            self._unless_not(f"type({name}) is not float")
+            self._unless_not(_number_test(part, name))
             self.leaves.append((part, name))
-        elif part.kind == "object" or part.value is None or type(part.value) is bool:
-            self._unless_not(f"{name} is not {constant(part.value)}")
-        elif part.kind == "constant":
-            value = constant(part.value)
-            self._unless_not(f"{name} is not {value} and not equal({name}, {value})")
+        elif part.kind == "object" or value is None or type(value) is bool:
+            self._unless_not(f"{name} is not {constant(value)}")
+        elif isinstance(value, np.generic):
+            test = f"type({name}) is not {constant(type(value))}"
+            if value.dtype.kind in "mMV":  # whose types have several dtypes
+                test += f" or {name}.dtype != {constant(value.dtype)}"
+            self._unless_not(f"{test} or {name}.tobytes() != {constant(value.tobytes())}")
         else:
-            self._compare_items(part, name)
+            before = constant(value)
+            self._unless_not(f"{name} is not {before} and not equal({name}, {before})")
 
-    def _compare_items(self, part: Part, name: str) -> None:
-        if part.kind != "tuple":
-            self.containers[part.path] = name
-        kind = self._source.constant(type(part.value))
-        self._unless_not(f"type({name}) is not {kind} or len({name}) != {len(part.parts)}")
-        if part.kind == "dict":
-            keys = self._source.constant(tuple(part.value))
-            self._unless_not(f"not equal(tuple({name}), {keys})")
-        if not part.parts:
+
+class KeyCode(Unpacking):
+    """Writes the lines that find the key of a signature of one form."""
+
+    def __init__(self, source: Source, signature: Signature) -> None:
+        self._parts: list[str] = []
+        #: The texts of the shapes in the key.
+        self.shapes: list[str] = []
+        super().__init__(source, signature)
+        #: The text of the key.
+        self.key = tuple_of(self._parts)
+
+    def _take_leaf(self, part: Part, name: str) -> None:
+        kind = type(part.value)
+        if part.kind == "tensor":
+            self._unless_not(f"type({name}) is not Tensor")
+            self._source.line(f"{name}_array = {name}._array")
+            self.shapes.append(f"{name}_array.shape")
+            self._parts += [self.shapes[-1], f"{name}_array.dtype", f"{name}._device"]
             return
-        items = [self._name() for _ in part.parts]
-        values = f"{name}.values()" if part.kind == "dict" else name
-        self._source.line(f"{', '.join(items)}, = {values}")
-        for item, item_name in zip(part.parts, items, strict=True):
-            self._compare(item, item_name)
+        if part.kind == "number":
+            self._unless_not(_number_test(part, name))
+            return
+        self._unless_not(f"type({name}) is not {self._source.constant(kind)}")
+        if part.kind == "array":
+            self.shapes.append(f"{name}.shape")
+            self._parts += [self.shapes[-1], f"{name}.dtype"]
+        elif part.kind == "object":
+            self._parts.append(f"id({name})")
+        elif kind in (bool, int, str, bytes):
+            self._parts.append(name)
+        elif kind is float:
+            self._parts.append(f"{name}.hex()")
+        elif part.value is not None:
+            self._parts.append(f"*key_of({name})")
+
+
+def _number_test(part: Part, name: str) -> str:
+    """The test that a value is not a number which is an input."""
+    if part.type is float:
+        return f"type({name}) is not float"
+    return f"type({name}) is not int or not {-INT_RANGE} <= {name} < {INT_RANGE}"
+
+
+def key_of(value: Any) -> tuple[Any, ...]:
+    """The key of a value; that of no other one, if it has none."""
+    try:
+        return constant_key(value)
+    except NotTraceableError:
+        return (object(),)
 
 
 def equal(value: Any, before: Any) -> bool:

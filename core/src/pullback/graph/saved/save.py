@@ -158,7 +158,7 @@ def _arguments(program: Program, numbers: dict[str, list[str]]) -> list[JSON]:
             items = [form(item) for item in part.parts]
             return items if part.kind == "list" else tuple(items)
         if part.kind == "dict":
-            keys = [name for _, name in part.key[1]]
+            keys = [name for _, name in part.form[1]]
             return dict(zip(keys, map(form, part.parts), strict=True))
         if part.kind in ("tensor", "array"):
             return _Leaf("tensor", next(names))

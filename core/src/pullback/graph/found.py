@@ -1,0 +1,112 @@
+"""The programs of a captured function, found by the key of a call's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Protocol
+
+from pullback._codegen.source import Source
+from pullback.graph.program import MISS, Program
+from pullback.graph.signature import KeyCode, Signature, equal, key_of
+from pullback.tensor import Tensor
+
+#: Where the programs of a signature fail to fit so many times, one after the other, only every
+#: such call asks them; a signature without a program has it made at such a call, if there are many.
+PATIENCE = 8
+
+
+class Owner(Protocol):
+    """A captured function, as its programs know it."""
+
+    #: What is tried first at a call, and the program that a look-up found last.
+    first: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    last: Program | None
+
+    def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Does a call for which there is no program."""
+
+    def run_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Does a call op by op."""
+
+
+class Entry:
+    """A signature that has been called: its programs, the latest first."""
+
+    def __init__(self, owner: Owner, signature: Signature) -> None:
+        self._owner = owner
+        self.signature = signature
+        self.programs: list[Program] = []
+        #: True if the last trace made something that only later calls find.
+        self.made = False
+        #: True for calls that a tape outside must record op by op.
+        self.apart = False
+        #: True if there will be no further program.
+        self.full = False
+        #: Calls in a row for which there was no program.
+        self.missed = 0
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the function with arguments of the signature."""
+        if not self.full or self.missed < PATIENCE or self.missed % PATIENCE == 0:
+            for program in self.programs:
+                result = program.run(args, kwargs)
+                if result is not MISS:
+                    self.missed = 0
+                    # Only if it comes again: where signatures take turns, a look-up is faster.
+                    if self._owner.last is program:
+                        self._owner.first = program.run
+                    self._owner.last = program
+                    return result
+        self.missed += 1
+        if self.full or self.apart:
+            return self._owner.run_eagerly(args, kwargs)
+        return self._owner.miss(args, kwargs)
+
+
+class Form:
+    """The signatures of one form, by their keys.
+
+    `run` is generated: it takes the arguments apart, and finds the entry. It returns MISS for
+    arguments of another form.
+
+    Args:
+        owner: the function.
+        f: what it calls op by op.
+        signature: one of the form.
+    """
+
+    def __init__(self, owner: Owner, f: Callable[..., Any], signature: Signature) -> None:
+        self.entries: dict[Any, Entry] = {}
+        self._shapes: set[Any] = set()
+        self.leaves = signature.without_values().leaves()
+        source = Source(
+            "find",
+            "args, kwargs",
+            {
+                "MISS": MISS, "Tensor": Tensor, "equal": equal, "key_of": key_of,
+                "get": self.entries.get, "miss": owner.miss, "eagerly": owner.run_eagerly, "f": f,
+                "full": False, "shapes": self._shapes,
+            },
+        )  # fmt: skip
+        code = KeyCode(source, signature)
+        converts = any(leaf.kind == "array" for leaf in signature.leaves())
+        late = "eagerly(args, kwargs)" if converts else f"f({code.call})"
+        if code.shapes:  # a faster test than that of the key
+            source.line(f"if full and {code.shapes[0]} not in shapes:", f"    return {late}")
+        with source.block(f"if (entry := get({code.key})) is not None:"):
+            source.line("return entry.run(args, kwargs)")
+        source.line(f"return {late} if full else miss(args, kwargs)")
+        self.run: FunctionType = source.compile("the programs of a captured function")
+
+    def add(self, owner: Owner, signature: Signature) -> Entry:
+        """Adds a signature."""
+        entry = self.entries[signature.key] = Entry(owner, signature.without_values())
+        self._shapes.update(
+            leaf.key[0] for leaf in signature.leaves() if leaf.kind in ("tensor", "array")
+        )
+        return entry
+
+    def fill(self) -> None:
+        """Has calls with other signatures run op by op from now on."""
+        self.run.__globals__["full"] = True
