@@ -99,9 +99,9 @@ class VJP:
 
     `f.vjp(x1=rule, x2=rule)` gives one rule an input; `@f.vjp("x")` decorates a longer one;
     `@f.vjp("x", "y")` a joint rule that returns one cotangent for each. A rule's first parameter is
-    the cotangent g of the result (a tuple of them where an op has several); the others name what it
-    needs, and only that is kept while the tape waits. None in place of a rule says that the op has
-    no gradient in that input.
+    the cotangent g of the result (a tuple of them where an op has several); the others, or an
+    attribute `needs` of the rule, name what it needs, and only that is kept while the tape waits.
+    None in place of a rule says that the op has no gradient in that input.
     """
 
     def __init__(self, op: Op) -> None:
@@ -145,7 +145,8 @@ class VJP:
             _forget(op)
             return
         code = function.__code__
-        needs = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        named = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        needs: tuple[str, ...] = getattr(function, "needs", named)
         names = op.names
         unknown = [need for need in needs if need not in names]
         if unknown:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import EllipsisType
 from typing import Any
 
+from pullback._dispatch import OpFunction
 from pullback._operators import OPERATORS
 from pullback.ops import selection
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["NAMESPACE", "over", "where", "zeros"]
+__all__ = ["NAMESPACE", "calling", "over", "where", "zeros"]
 
 
 class _Namespace:
@@ -28,6 +31,27 @@ NAMESPACE = _Namespace()
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
     """x1 where `condition` is true, x2 elsewhere: the op, for families before its own."""
     return selection.where(condition, x1, x2)
+
+
+def calling(
+    op: OpFunction[..., Tensor], /, *inputs: str | EllipsisType, **attributes: str
+) -> Callable[..., Tensor]:
+    """A gradient rule that calls one op, as those of an op that is linear in an input.
+
+    Args:
+        op: the op.
+        inputs: for each input of `op` the name of what the rule asks for; `...` for the cotangent.
+        attributes: the same for those attributes of `op` that are no attributes of the rule's op.
+    """
+    named = {one.name: attributes.get(one.name, one.name) for one in op.spec.attributes}
+
+    def rule(cotangent: Tensor, **values: Any) -> Tensor:
+        given = [cotangent if isinstance(name, EllipsisType) else values[name] for name in inputs]
+        return op(*given, **{name: values[source] for name, source in named.items()})
+
+    asked = [name for name in inputs if not isinstance(name, EllipsisType)]
+    vars(rule)["needs"] = (*asked, *named.values())
+    return rule
 
 
 def zeros(g: Tensor) -> Tensor:

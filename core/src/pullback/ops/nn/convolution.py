@@ -14,6 +14,7 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch import op
 from pullback.dtypes import real_floating
+from pullback.ops.calculus import calling
 from pullback.ops.creation import zeros
 from pullback.ops.joining import stack
 from pullback.ops.linalg.linear_algebra import matmul
@@ -325,55 +326,20 @@ def conv_kernel_gradient(
     return narrowed(reshape(stack(matrices), kernel_shape), like)
 
 
-@conv.vjp("x")
-def _(g: Tensor, kernel: Tensor, x_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
-      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
-    return conv_input_gradient(
-        g, kernel, input_shape=tuple(x_shape), strides=strides, padding=padding,
-        dilation=dilation, groups=groups, data_format=data_format,
-    )  # fmt: skip
+# The gradients of all three --------------------------------------------------------------------
 
-
-@conv.vjp("kernel")
-def _(g: Tensor, x: Tensor, kernel_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
-      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
-    return conv_kernel_gradient(
-        x, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
-        dilation=dilation, groups=groups, data_format=data_format,
-    )  # fmt: skip
-
-
-@conv_input_gradient.vjp("g")
-def _(h: Tensor, kernel: Tensor, strides: Shape, padding: Pads, dilation: Shape, groups: int,
-      data_format: DataFormat) -> Tensor:  # fmt: skip
-    return conv(
-        h, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
-        data_format=data_format,
-    )  # fmt: skip
-
-
-@conv_input_gradient.vjp("kernel")
-def _(h: Tensor, g: Tensor, kernel_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
-      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
-    return conv_kernel_gradient(
-        h, g, kernel_shape=tuple(kernel_shape), strides=strides, padding=padding,
-        dilation=dilation, groups=groups, data_format=data_format,
-    )  # fmt: skip
-
-
-@conv_kernel_gradient.vjp("x")
-def _(h: Tensor, g: Tensor, x_shape: Shape, strides: Shape, padding: Pads, dilation: Shape,
-      groups: int, data_format: DataFormat) -> Tensor:  # fmt: skip
-    return conv_input_gradient(
-        g, h, input_shape=tuple(x_shape), strides=strides, padding=padding,
-        dilation=dilation, groups=groups, data_format=data_format,
-    )  # fmt: skip
-
-
-@conv_kernel_gradient.vjp("g")
-def _(h: Tensor, x: Tensor, strides: Shape, padding: Pads, dilation: Shape, groups: int,
-      data_format: DataFormat) -> Tensor:  # fmt: skip
-    return conv(
-        x, h, strides=strides, padding=padding, dilation=dilation, groups=groups,
-        data_format=data_format,
-    )  # fmt: skip
+# sum(g * conv(x, kernel)) is linear in each of g, x and kernel, and `conv`, `conv_input_gradient`
+# and `conv_kernel_gradient` are its gradients with respect to them. So are their own: the cotangent
+# takes the place of what the op gives.
+conv.vjp(
+    x=calling(conv_input_gradient, ..., "kernel", input_shape="x_shape"),
+    kernel=calling(conv_kernel_gradient, "x", ...),
+)
+conv_input_gradient.vjp(
+    g=calling(conv, ..., "kernel"),
+    kernel=calling(conv_kernel_gradient, ..., "g"),
+)
+conv_kernel_gradient.vjp(
+    x=calling(conv_input_gradient, "g", ..., input_shape="x_shape"),
+    g=calling(conv, "x", ...),
+)

@@ -11,6 +11,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, int32, real, real_floating
+from pullback.ops.calculus import calling
 from pullback.ops.creation import full, ones, zeros
 from pullback.ops.joining import stack
 from pullback.ops.nn.windows import (
@@ -182,15 +183,6 @@ def _least(dtype: dtypes.DType) -> float | int:
     return 0 if dtype in dtypes.UNSIGNED else -(1 << (8 * dtype.itemsize - 1))
 
 
-@max_pool.vjp("x")
-def _(g: Tensor, indices: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Pads,
-      data_format: DataFormat) -> Tensor:  # fmt: skip
-    return max_pool_gradient(
-        g, indices, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
-        data_format=data_format,
-    )  # fmt: skip
-
-
 def _values_and_indices(operands: Operands, **_: object) -> Resolution:
     """Real values, whose dtype the result has; indices in int32."""
     values = dtypes.real(operands[:1]).inputs[0]
@@ -276,19 +268,11 @@ def max_pool_gather(
     return channels_back(y, data_format)
 
 
-max_pool_gradient.vjp(
-    g=lambda h, indices, window, strides, padding, data_format: max_pool_gather(
-        h, indices, window=window, strides=strides, padding=padding, data_format=data_format
-    ),
-    indices=None,
-)
+max_pool.vjp(x=calling(max_pool_gradient, ..., "indices", input_shape="x_shape"))
+max_pool_gradient.vjp(g=calling(max_pool_gather, ..., "indices"), indices=None)
 max_pool_gather.vjp(
-    x=lambda g, indices, x_shape, window, strides, padding, data_format: max_pool_gradient(
-        g, indices, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
-        data_format=data_format,
-    ),
-    indices=None,
-)  # fmt: skip
+    x=calling(max_pool_gradient, ..., "indices", input_shape="x_shape"), indices=None
+)
 
 
 # Average pooling --------------------------------------------------------------------------------
@@ -382,18 +366,5 @@ def avg_pool_gradient(
     return narrowed(channels_back(dx, data_format), g)
 
 
-@avg_pool.vjp("x")
-def _(g: Tensor, x_shape: Shape, window: Shape, strides: Shape, padding: Pads,
-      count_include_pad: bool, data_format: DataFormat) -> Tensor:  # fmt: skip
-    return avg_pool_gradient(
-        g, input_shape=tuple(x_shape), window=window, strides=strides, padding=padding,
-        count_include_pad=count_include_pad, data_format=data_format,
-    )  # fmt: skip
-
-
-avg_pool_gradient.vjp(
-    g=lambda h, window, strides, padding, count_include_pad, data_format: avg_pool(
-        h, window=window, strides=strides, padding=padding,
-        count_include_pad=count_include_pad, data_format=data_format,
-    )
-)  # fmt: skip
+avg_pool.vjp(x=calling(avg_pool_gradient, ..., input_shape="x_shape"))
+avg_pool_gradient.vjp(g=calling(avg_pool, ...))
