@@ -6,12 +6,18 @@ a test writes.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
+import random
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -230,3 +236,95 @@ class TestProcesses:
         )
         assert done.stdout == "the end\n"
         assert done.stderr == ""
+
+
+#: What workers do that never come to an end: they wait, compute, and ignore that they are to stop.
+HANGING = """
+import signal, time
+
+def waits(x):
+    if x % 5 == 4:
+        time.sleep(10_000)
+    return x
+
+def computes(x):
+    while x % 5 == 4:
+        pass
+    return x
+
+def ignores(x):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return waits(x)
+"""
+
+HANGS = """
+import sys
+import pullback as pb
+from pullback.data import processes
+import hanging
+
+if __name__ == "__main__":
+    processes._PATIENCE = 1.0
+    data = pb.data.Dataset.range(99).map(
+        getattr(hanging, sys.argv[1]), parallel=2, processes=True
+    )
+    if sys.argv[2] == "ahead":
+        data = data.prefetch(2)
+    iterator = iter(data)
+    print("begun", flush=True)
+    for element in iterator:
+        pass
+"""
+
+
+def of_session(session):
+    """Returns the processes of a session that run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if fields[0] not in "ZX" and int(fields[3]) == session:
+                found.append(int(entry.name))
+    return found
+
+
+def interrupt_hanging(folder, seed):
+    """Runs a program whose workers hang, and ends it with Ctrl-C, once or more, at any moment."""
+    choose = random.Random(seed)
+    (folder / "hanging.py").write_text(HANGING)
+    (folder / "program.py").write_text(HANGS)
+    way = [choose.choice(["waits", "computes", "ignores"]), choose.choice(["ahead", ""])]
+    process = subprocess.Popen(
+        [sys.executable, str(folder / "program.py"), *way],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        # What is started in the background has it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == "begun\n"
+        moments = sorted(choose.uniform(0, 3) for _ in range(choose.randint(1, 3)))
+        for last, moment in itertools.pairwise([0.0, *moments]):
+            time.sleep(moment - last)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (-signal.SIGINT, 130), (seed, way, moments, err)
+        assert not of_session(process.pid), (seed, way, moments)
+    finally:
+        for one in of_session(process.pid):
+            os.kill(one, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+class TestCtrlC:
+    """Ctrl-C ends a program whose workers hang, at any moment, and its workers with it."""
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_some(self, tmp_path, seed):
+        interrupt_hanging(tmp_path, seed)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", range(4, 64))
+    def test_many(self, tmp_path, seed):
+        interrupt_hanging(tmp_path, seed)

@@ -8,12 +8,14 @@ import os
 import pickle
 import signal
 import threading
+import time
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, process
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import connection
 from typing import Any
 
 from pullback import errors
@@ -34,6 +36,7 @@ class Processes:
         )
         self._lock = threading.Lock()
         self._holders = 0
+        _RUNNING.add(self)
 
     def hold(self) -> bool:
         """Counts one more holder; returns False if the processes have ended."""
@@ -63,6 +66,10 @@ class Processes:
             if self._holders:
                 return
             self._holders = -1
+        self.end()
+
+    def end(self) -> None:
+        """Tells the processes to end once they have done what they are at."""
         thread = self._pool._executor_manager_thread
         self._pool.shutdown(wait=False, cancel_futures=True)
         # At exit the standard library wakes each pool that it still lists. This one has been woken,
@@ -72,16 +79,53 @@ class Processes:
             _ENDING.add(thread)
 
 
-#: The threads that tell processes to end, and wait for them.
+#: The number of seconds at exit to wait for processes inside a call of the user's, and after that
+#: for those that have been told to stop.
+_PATIENCE, _LAST = 10.0, 2.0
+
+#: Workers that may have processes, and the threads that tell processes to end and wait for them.
+_RUNNING: weakref.WeakSet[Processes] = weakref.WeakSet()
 _ENDING: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-@atexit.register
-def _join_ending() -> None:
-    # Before multiprocessing, registered earlier, closes the queues: a process that is not told to
-    # end would wait for work for ever, and this one for it.
-    for thread in list(_ENDING):
-        thread.join()
+def _end_all() -> None:
+    """Ends all processes; those that hang, or at Ctrl-C, in the middle of a call.
+
+    They ignore Ctrl-C themselves, so that nothing else would ever end them.
+    """
+    for running in list(_RUNNING):
+        with suppress(KeyboardInterrupt):
+            running.end()
+    threads = list(_ENDING)
+    workers = [worker for thread in threads for worker in list(thread.processes.values())]
+    for seconds, stop in ((_PATIENCE, "terminate"), (_LAST, "kill")):
+        # At Ctrl-C it goes on to the next way.
+        with suppress(KeyboardInterrupt):
+            _wait(workers, seconds)
+        for worker in workers:
+            if worker.is_alive():
+                getattr(worker, stop)()
+    for thread in threads:
+        with suppress(KeyboardInterrupt):
+            thread.join(_LAST)
+
+
+def _wait(workers: list[Any], seconds: float) -> None:
+    """Waits until processes have ended, or the time is up."""
+    # Not for their thread: a join that Ctrl-C interrupts may take a thread that runs for ended.
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        alive = [worker.sentinel for worker in workers if worker.is_alive()]
+        if not alive:
+            return
+        connection.wait(alive, left)
+
+
+# Before the standard library waits for all processes without a limit, and before multiprocessing
+# closes the queues: a process that is not told to end would wait for work for ever.
+threading._register_atexit(_end_all)  # type: ignore[attr-defined]
+# Threads that are not waited for, such as that of prefetch, may have released theirs since.
+atexit.register(_end_all)
 
 
 class SharedProcesses:
