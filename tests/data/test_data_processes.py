@@ -288,7 +288,7 @@ def of_session(session):
     return found
 
 
-def interrupt_hanging(folder, seed):
+def interrupt_hanging(folder, running, seed):
     """Runs a program whose workers hang, and ends it with Ctrl-C, once or more, at any moment."""
     choose = random.Random(seed)
     (folder / "hanging.py").write_text(HANGING)
@@ -309,7 +309,8 @@ def interrupt_hanging(folder, seed):
                 os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert process.returncode in (-signal.SIGINT, 130), (seed, way, moments, err)
-        assert not of_session(process.pid), (seed, way, moments)
+        # That which tracks resources ends a moment later.
+        assert running.until(lambda: not of_session(process.pid)), (seed, way, moments)
     finally:
         for one in of_session(process.pid):
             os.kill(one, signal.SIGKILL)
@@ -321,10 +322,10 @@ class TestCtrlC:
     """Ctrl-C ends a program whose workers hang, at any moment, and its workers with it."""
 
     @pytest.mark.parametrize("seed", range(4))
-    def test_some(self, tmp_path, seed):
-        interrupt_hanging(tmp_path, seed)
+    def test_some(self, tmp_path, running, seed):
+        interrupt_hanging(tmp_path, running, seed)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(4, 64))
-    def test_many(self, tmp_path, seed):
-        interrupt_hanging(tmp_path, seed)
+    def test_many(self, tmp_path, running, seed):
+        interrupt_hanging(tmp_path, running, seed)

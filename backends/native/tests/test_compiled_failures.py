@@ -2,11 +2,15 @@
 
 import importlib.util
 import os
+import pwd
+import random
 import shutil
 import stat
 import subprocess
 import sys
+import threading
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -195,6 +199,43 @@ def test_old_files_make_room(folder, monkeypatch):
     assert len(list(folder.iterdir())) == 8
 
 
+@pytest.mark.parametrize("place", ["~nobody-of-this-name/x", "~"])
+def test_a_folder_in_no_home(place, monkeypatch):
+    # As for a user of a container without an entry in /etc/passwd.
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    monkeypatch.setenv(cache.VARIABLE, place)
+    taken, [said] = served(monkeypatch)
+    assert taken
+    assert "kernels are compiled anew by each process" in said
+
+
+def test_a_pipe_in_the_folder_holds_nobody_up(folder, monkeypatch):
+    assert served(monkeypatch) == (True, [])
+    [file] = folder.iterdir()
+    file.unlink()
+    os.mkfifo(file, 0o600)
+    assert served(monkeypatch) == (True, [])
+    assert file.is_file()
+
+
+def test_files_that_others_delete_meanwhile(folder, monkeypatch):
+    monkeypatch.setattr(cache, "MOST_FILES", 4)
+    folder.mkdir(mode=0o700)
+    lstat = Path.lstat
+
+    def gone(path):
+        if path.parent == folder and path.name.endswith(".txt"):
+            path.unlink(missing_ok=True)
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", gone)
+    for i in range(9):
+        (folder / f"{i}.txt").write_bytes(b"")
+    assert served(monkeypatch) == (True, [])
+    assert len(list(folder.glob("*.so"))) == 1
+
+
 # The compiler -------------------------------------------------------------------------------------
 
 
@@ -205,6 +246,7 @@ def test_no_compiler(monkeypatch):
 
 FAILING = {
     "gone": ("/nowhere/cc", "there is no '/nowhere/cc'"),
+    "half quoted": ('"gcc', "quote it as for a shell"),
     "no compiler": ("false", "does not say its version"),
     "failing": ('[ "$1" = --version ] || { echo broken >&2; exit 3; }', "status 3: broken"),
     "silent": ('[ "$1" = --version ] || exit 3', "it said nothing"),
@@ -230,6 +272,79 @@ def test_warnings_that_are_errors_end_nothing(monkeypatch):
         warnings.simplefilter("error")
         hot(big())
         assert worker.wait() == 0
+
+
+#: Files of the standard library in which a call may fail as well.
+STANDARD = ("pathlib.py", "shlex.py", "shutil.py", "subprocess.py", "tempfile.py")
+#: What does not fail here: the loop of the thread, and what is for its end.
+NEVER = ("_work", "_serve", "_warn", "_give_up", "stop", "<lambda>", "__del__")
+
+
+class Injected(Exception):
+    """A fault of no kind that anybody expects."""
+
+
+class Faults:
+    """Lets one call of Python in the worker's thread fail, by its number."""
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, frame, event, argument):
+        name = frame.f_code.co_filename
+        ours = os.path.dirname(name) == os.path.dirname(worker.__file__)
+        if event != "call" or not (ours or os.path.basename(name) in STANDARD):
+            return
+        if frame.f_code.co_name in NEVER or frame.f_back.f_code.co_name in ("__del__", "_warn"):
+            return
+        self.calls += 1
+        if self.calls == self.at:
+            raise Injected(f"{os.path.basename(name)}: {frame.f_code.co_name}")
+
+
+def with_fault(monkeypatch, at):
+    """Compiles a kernel while a call fails; returns how many calls there were."""
+    faults, broken, reasons = Faults(at), [], []
+    restart, add = worker.restart, worker.add
+
+    def added(plan, kernel):
+        add(plan, kernel)
+        reasons.append(kernel)
+
+    def traced():
+        restart()
+        threading.settrace(faults)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "excepthook", broken.append)
+        patch.setattr(worker, "restart", traced)
+        patch.setattr(worker, "add", added)
+        try:
+            taken, _ = served(monkeypatch)
+        finally:
+            threading.settrace(None)
+    assert not broken, "".join(traceback.format_exception(broken[0].exc_value))
+    for kernel in reasons:
+        assert kernel.reason not in ("waits for the compiler", "is being compiled"), at
+        assert taken or kernel.reason, at
+    return faults.calls
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_call_that_fails(folder, monkeypatch, part):
+    calls = with_fault(monkeypatch, 0)
+    assert calls > 50
+    choose = random.Random(part)
+    for _ in range(8):
+        shutil.rmtree(folder, ignore_errors=True)
+        with_fault(monkeypatch, choose.randint(1, calls))
+
+
+@pytest.mark.slow
+def test_every_call_that_fails(folder, monkeypatch):
+    for at in range(1, with_fault(monkeypatch, 0) + 1):
+        shutil.rmtree(folder, ignore_errors=True)
+        with_fault(monkeypatch, at)
 
 
 # Processes ----------------------------------------------------------------------------------------
@@ -273,6 +388,29 @@ def test_a_program_does_not_wait_for_the_compiler(tmp_path, monkeypatch, folder)
     assert process.returncode == 0
     assert time.monotonic() - begin < 60
     assert not list(folder.iterdir())
+
+
+def test_a_program_does_not_wait_for_the_version_of_a_compiler(tmp_path, monkeypatch):
+    # A process that it has started as well: what hangs is seldom the script itself.
+    monkeypatch.setenv(
+        compiler.VARIABLE,
+        script(tmp_path / "compiler", f"echo $$ > {tmp_path}/pid; sleep 1000; echo later"),
+    )
+    begun = str(tmp_path / "pid")
+    process = start(
+        f"import os, time\nwhile not os.path.exists({begun!r}): time.sleep(0.01)\nprint('end')"
+    )
+    assert process.communicate(timeout=90)[0] == "end\n"
+    group = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.01)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

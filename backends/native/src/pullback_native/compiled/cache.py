@@ -28,15 +28,22 @@ class CacheError(Exception):
 
 
 def folder() -> Path | None:
-    """The folder; None if the environment says that there is none."""
+    """The folder; None if the environment says that there is none.
+
+    Raises:
+        CacheError: It is in the home of a user who has none.
+    """
     choice = os.environ.get(VARIABLE)
-    if choice is not None:
-        return Path(choice.strip()).expanduser().absolute() if choice.strip() else None
-    if sys.platform == "darwin":
-        base = Path("~/Library/Caches")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    base = base.expanduser()
+    try:
+        if choice is not None:
+            return Path(choice.strip()).expanduser().absolute() if choice.strip() else None
+        if sys.platform == "darwin":
+            base = Path("~/Library/Caches")
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+        base = base.expanduser()
+    except (OSError, RuntimeError) as error:
+        raise CacheError(f"there is no cache folder: {error}; set {VARIABLE} to one") from None
     return base / "pullback" / "native" if base.is_absolute() else None
 
 
@@ -123,7 +130,8 @@ def drop(path: Path) -> None:
 def _digest(path: Path) -> str | None:
     """The digest of a file that is the user's own; None for any other."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        # Opening a pipe would wait for somebody who writes to it.
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
             if not own or status.st_mode & _OTHERS:
@@ -136,6 +144,13 @@ def _digest(path: Path) -> str | None:
 def _thin_out(path: Path) -> None:
     files = list(path.iterdir())
     if len(files) > MOST_FILES:
-        files.sort(key=lambda file: file.stat().st_mtime)
+        files.sort(key=_age)
         for file in files[: MOST_FILES // 4]:
             drop(file)
+
+
+def _age(file: Path) -> float:
+    try:
+        return file.lstat().st_mtime
+    except FileNotFoundError:  # another process has deleted it
+        return 0

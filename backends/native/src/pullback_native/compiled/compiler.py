@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,30 +49,35 @@ class Compiler(NamedTuple):
 
 
 class Compilation:
-    """A compiler that runs. It does not get the terminal's Ctrl-C, which is for the program."""
+    """A compiler that runs. It does not get the terminal's Ctrl-C, which is for the program.
 
-    def __init__(self, command: tuple[str, ...], text: str) -> None:
+    Args:
+        command: The compiler, with its options.
+        text: What it reads.
+    """
+
+    def __init__(self, command: tuple[str, ...], text: str = "") -> None:
         self._name = command[0]
         self._text = text.encode()
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
         except OSError as error:
             raise CompilerError(f"{self._name!r} cannot be started: {error}") from None
 
-    def wait(self) -> None:
-        """Waits for the end.
+    def wait(self) -> str:
+        """Waits for the end, and returns what it printed.
 
         Raises:
             CompilerError: The compiler failed.
         """
         try:
-            _, said = self._process.communicate(self._text, timeout=_LONGEST)
+            printed, said = self._process.communicate(self._text, timeout=_LONGEST)
         except subprocess.TimeoutExpired:
             self.stop()
             self._process.communicate()
@@ -78,10 +86,12 @@ class Compilation:
             lines = said.decode(errors="replace").strip().splitlines() or ["it said nothing"]
             status = self._process.returncode
             raise CompilerError(f"{self._name!r} failed with status {status}: {lines[0]}")
+        return printed.decode(errors="replace")
 
     def stop(self) -> None:
-        """Ends the compiler."""
-        self._process.kill()
+        """Ends the compiler, and what it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def is_off() -> bool:
@@ -90,8 +100,12 @@ def is_off() -> bool:
     return sys.platform == "win32" or (choice is not None and not choice.strip())
 
 
-def find(instructions: str) -> Compiler | None:
+def find(instructions: str, run: Callable[[Callable[[], Compilation]], str]) -> Compiler | None:
     """The compiler that the environment names, or that there is; None if there is none.
+
+    Args:
+        instructions: The instruction set to compile for.
+        run: Runs what a function starts, and returns what it printed.
 
     Raises:
         CompilerError: There is no compiler that is named so, or it does not say its version.
@@ -100,7 +114,12 @@ def find(instructions: str) -> Compiler | None:
     if is_off():
         return None
     if choice is not None:
-        command = shlex.split(choice)
+        try:
+            command = shlex.split(choice)
+        except ValueError as error:
+            raise CompilerError(
+                f"{VARIABLE} is no command: {error} in {choice!r}; quote it as for a shell"
+            ) from None
         if shutil.which(command[0]) is None:
             raise CompilerError(
                 f"there is no {choice!r}, which {VARIABLE} names; unset it to have the compiler "
@@ -112,12 +131,10 @@ def find(instructions: str) -> Compiler | None:
         return None
     command[0] = str(shutil.which(command[0]))
     try:
-        said = subprocess.run(
-            [*command, "--version"], capture_output=True, timeout=_LONGEST, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError) as error:
+        said = run(lambda: Compilation((*command, "--version")))
+    except CompilerError as error:
         raise CompilerError(f"{command[0]!r} does not say its version: {error}") from None
     # Without the libraries that a program links: there is nothing in it to be linked.
     bare = ("-nostdlib",) if sys.platform == "linux" else ()
     flags = (*_FLAGS, *_INSTRUCTIONS[instructions], *bare)
-    return Compiler(tuple(command), said.decode(errors="replace"), flags)
+    return Compiler(tuple(command), said, flags)

@@ -10,7 +10,7 @@ import queue
 import tempfile
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +78,21 @@ class Worker:
         done = threading.Event()
         self._put(done)
         while not self._ended and not done.wait(0.01):
-            pass
+            if self._thread is None or not self._thread.is_alive():
+                return
 
     # The thread --------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
-            self._compiler = compiler.find(INSTRUCTIONS)
-            self._open_folder()
-        except compiler.CompilerError as error:
-            self._without = str(error)
-            self._warn(str(error))
+            self._compiler = compiler.find(INSTRUCTIONS, self._run)
+        except Exception as error:  # of whatever kind: the loops go on
+            self._give_up(error)
+        try:
+            wanted = cache.folder() if self._compiler is not None else None
+            self._folder = cache.opened(wanted) if wanted is not None else None
+        except Exception as error:
+            self._warn(str(error), "kernels are compiled anew by each process")
         while not self._ended:
             asked = self._kernels.get()
             if asked is None:
@@ -98,12 +102,23 @@ class Worker:
             else:
                 self._serve(*asked)
 
-    def _open_folder(self) -> None:
+    def _run(self, start: Callable[[], compiler.Compilation]) -> str:
+        """Runs a compiler, unless the program ends, and returns what it printed."""
+        with self._lock:
+            if self._ended:
+                raise compiler.CompilerError("the program ends")
+            self._running = start()
         try:
-            wanted = cache.folder()
-            self._folder = cache.opened(wanted) if wanted is not None else None
-        except cache.CacheError as error:
-            self._warn(str(error), "kernels are compiled anew by each process")
+            return self._running.wait()
+        finally:
+            self._running = None
+
+    def _give_up(self, error: Exception) -> None:
+        """Compiles nothing from now on."""
+        self._compiler = None
+        self._without = str(error) or type(error).__name__
+        if not self._ended:
+            self._warn(self._without)
 
     def _serve(self, kernel: Any, layout: Layout) -> None:
         known = self._compiler
@@ -112,19 +127,16 @@ class Worker:
             return
         kernel.reason = "is being compiled"
         try:
-            block, near, kernel.reason = self._blocks(kernel, layout, source(layout), known)
+            block, near, reason = self._blocks(kernel, layout, source(layout), known)
+            if block or near:
+                _native.adopt(kernel, block, near)
+                self.adopted += 1
+            kernel.reason = reason
         except Uncompiled as why:
             kernel.reason = str(why)
-            return
-        except Exception as error:  # of whatever kind: the loops go on
-            self._compiler = None
-            kernel.reason = self._without = str(error)
-            if not self._ended:
-                self._warn(str(error))
-            return
-        if block or near:
-            _native.adopt(kernel, block, near)
-            self.adopted += 1
+        except Exception as error:
+            self._give_up(error)
+            kernel.reason = self._without
 
     def _blocks(
         self, kernel: Any, layout: Layout, text: str, known: compiler.Compiler
@@ -171,14 +183,7 @@ class Worker:
         # The folder of a process is its own, and the library stays after the file is gone.
         with tempfile.TemporaryDirectory(prefix="pullback-native-") as folder:
             library = Path(folder) / f"{key}.so"
-            with self._lock:
-                if self._ended:
-                    raise compiler.CompilerError("the program ends")
-                self._running = known.start(text, library)
-            try:
-                self._running.wait()
-            finally:
-                self._running = None
+            self._run(lambda: known.start(text, library))
             loaded = ctypes.CDLL(str(library))
             if self._folder is not None:
                 try:
@@ -192,7 +197,7 @@ class Worker:
         if self._warned:
             return
         self._warned = True
-        with contextlib.suppress(Warning):  # where warnings are errors
+        with contextlib.suppress(Exception):  # where warnings are errors
             warnings.warn(
                 f"compiling fused kernels: {why}; {so}, with the same results "
                 f"({compiler.VARIABLE}= switches compiling off)",
