@@ -176,7 +176,7 @@ def test_losses_of_layers_under_a_tape_outside_have_gradients():
 
 
 def scaled_steps(captured, **options):
-    """Losses, counters, variables and slots of steps of which some overflow."""
+    """Losses, counters, variables and slots of steps; some overflow."""
     pb.random.seed(3)
     model = pb.Sequential(
         [pb.layers.Dense(4, input_shape=(3,)), pb.layers.Dropout(0.3), pb.layers.Dense(CLASSES)]

@@ -72,7 +72,7 @@ def effect(
     Returns:
         Whether it will be called later.
     """
-    capture = capturing()
+    capture = LOCAL.state.capture if TRACES.count else None
     if capture is None:
         function(*arguments)
         return False

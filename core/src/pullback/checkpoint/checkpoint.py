@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Mapping
 
 from pullback import errors
 from pullback.checkpoint import folder, names
@@ -112,10 +114,19 @@ class Checkpoint:
                     f"can; it was made manually, so do not trust it"
                 )
         missing = [n for n, value in roots.items() if _is_plain(value) and n not in data]
-        restoration.begin(partial=partial, data=tuple(missing))
-        for name, value in data.items():
-            self._set(name, value)
+        restoration.begin(partial=partial, data=tuple(missing), last=lambda: self._set_all(data))
         return restoration
+
+    def _set_all(self, data: Mapping[str, object]) -> None:
+        """Restores plain data: all of it, or none if that fails."""
+        before = {name: copy.deepcopy(getattr(self, name, None)) for name in data}
+        try:
+            for name, value in data.items():
+                self._set(name, value)
+        except BaseException:
+            for name, value in before.items():
+                self._set(name, value)
+            raise
 
     def _set(self, name: str, value: object) -> None:
         """Restores plain data; a list or dict is changed in place, as others may refer to it."""

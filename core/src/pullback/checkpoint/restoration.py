@@ -160,12 +160,15 @@ class Restoration:
                 f"only the paths that match: restore(path, partial=True)"
             )
 
-    def begin(self, *, partial: bool, data: tuple[str, ...] = ()) -> None:
+    def begin(
+        self, *, partial: bool, data: tuple[str, ...] = (), last: Callable[[], object] | None = None
+    ) -> None:
         """Restores the objects that exist; the other values wait.
 
         Args:
             partial: True to leave objects that the checkpoint lacks as they are.
             data: the names of plain data that the checkpoint lacks.
+            last: what belongs to the restoration and comes last; nothing is changed if it raises.
 
         Raises:
             CheckpointError: for shapes or dtypes that differ and, unless partial, for objects
@@ -182,12 +185,12 @@ class Restoration:
         self._missing = missing
         self._partial = partial
         self._known = frozenset(graph.entries)
-        self._assign(graph, matches)
+        self._assign(graph, matches, last)
         # A later restoration into the same objects takes the place of an earlier one.
         for earlier in list(PENDING_RESTORES):
             earlier.forget(graph.roots.values())
-        PENDING_RESTORES.append(self)
-        self._end_if_done(graph)
+        if not self._ended:
+            PENDING_RESTORES.append(self)
 
     def _surplus(self, graph: Graph, matches: Mapping[str, list[Variable]]) -> tuple[str, ...]:
         """Returns the saved paths that no object takes.
@@ -230,17 +233,12 @@ class Restoration:
             # The error is raised once, to whoever made the objects.
             self._end()
             raise
-        self._end_if_done(graph)
 
     def forget(self, objects: Collection[object]) -> None:
         """Gives up on objects that another restoration is for."""
         taken = {id(value) for value in objects}
         self._roots = {n: get for n, get in self._roots.items() if id(get()) not in taken}
         if not self._roots:
-            self._end()
-
-    def _end_if_done(self, graph: Graph) -> None:
-        if not (self._left or self._states or graph.unbuilt()):
             self._end()
 
     def _end(self) -> None:
@@ -288,16 +286,26 @@ class Restoration:
 
     # Assigning -----------------------------------------------------------------------------------
 
-    def _assign(self, graph: Graph, matches: Mapping[str, list[Variable]]) -> None:
+    def _assign(
+        self,
+        graph: Graph,
+        matches: Mapping[str, list[Variable]],
+        last: Callable[[], object] | None = None,
+    ) -> None:
         """Gives the objects their values: all of them, or none if one is rejected."""
         before = _Before(graph)
         left, states, restored = dict(self._left), dict(self._states), list(self._restored)
         try:
             self._give(graph, matches, before)
+            if last is not None:
+                last()
+            done = not (self._left or self._states or graph.unbuilt())
         except BaseException:
             before.put_back()
             self._left, self._states, self._restored = left, states, restored
             raise
+        if done:
+            self._end()
 
     def _give(self, graph: Graph, matches: Mapping[str, list[Variable]], before: _Before) -> None:
         for saved, variables in matches.items():
@@ -377,9 +385,14 @@ class _Before:
         """Has the objects be as they were."""
         for variable, value in self._variables:
             variable.assign(value)
+        # The state of an optimizer ends a restoration of its slots: first the one that has failed.
+        self._put_states_back()
         for optimizer, slots in self._slots:
             for variable, name, slot in slots:
                 optimizer.restore_slot(variable, name, slot.numpy())
+        self._put_states_back()
+
+    def _put_states_back(self) -> None:
         for owner, state in self._states.values():
             # It may have rejected the saved state for a fault of its own.
             with suppress(Exception):

@@ -242,7 +242,7 @@ class Asleep:
                 if len(graph.inputs) > len(self.graph.inputs):
                     raise errors.NotDifferentiableError(
                         f"the gradient of {recorder.function_name} reads or draws something for "
-                        f"which its call has not kept a value; call it without pb.function"
+                        f"which its call lacks a value; call it without pb.function"
                     )
             finally:
                 recorder.forget()

@@ -130,15 +130,15 @@ class _StateAttribute:
         if metric is None:
             return self
         try:
-            state: HostState = vars(metric)[self._name]
+            state: HostState = metric.__dict__[self._name]
         except KeyError:
             raise AttributeError(
                 f"{type(metric).__name__} has no {self._name} before reset() has been called"
             ) from None
-        return state.get()
+        return state.get() if TRACES.count else state.value
 
     def __set__(self, metric: Metric, value: Any) -> None:
-        state = vars(metric).get(self._name)
+        state = metric.__dict__.get(self._name)
         if state is None:
             name = f"{self._name} of {type(metric).__name__}"
             vars(metric)[self._name] = HostState(value, name)
