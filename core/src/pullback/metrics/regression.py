@@ -199,6 +199,12 @@ class _Moments(Metric):
         w = full((t.shape[0], 1), 1.0, dtype=t.dtype, device=t.device)
         if factor is not None:
             w = w * factor.reshape((-1, 1))
+        if self.means is None:
+            device, outputs = t.device, t.shape[1]
+            self.count = full((), 0, dtype=t.dtype, device=device)
+            self.means = full((2, outputs), 0, dtype=t.dtype, device=device)
+            self.squares = full((3, outputs), 0, dtype=t.dtype, device=device)
+            self.residual = full((outputs,), 0, dtype=t.dtype, device=device)
         count = reduce_sum(w)
         when(count != 0, lambda: self._merge(count, w, t, p))
 
@@ -210,18 +216,21 @@ class _Moments(Metric):
         products = stack([apart[0] * apart[0], apart[1] * apart[1], apart[0] * apart[1]])
         squares = reduce_sum(w * products, axis=1)
         residual = reduce_sum(w * (t - p) ** 2, axis=0)
-        if self.means is None or self.squares is None or self.residual is None:
-            self.count, self.means, self.squares, self.residual = count, means, squares, residual
-            return
-        before = [x.to(t.device) for x in (self.means, self.squares, self.residual)]
-        counted = from_any(self.count, t.dtype, t.device)
+        state = (self.count, self.means, self.squares, self.residual)
+        counted, means_before, squares_before, residual_before = (
+            from_any(x).to(t.device) for x in state
+        )
         total = counted + count
-        delta = means - before[0]
+        delta = means - means_before
         cross = stack([delta[0] * delta[0], delta[1] * delta[1], delta[0] * delta[1]])
-        self.means = before[0] + delta * (count / total)
-        self.squares = before[1] + squares + cross * (counted * count / total)
-        self.residual = before[2] + residual
+        self.means = means_before + delta * (count / total)
+        self.squares = squares_before + squares + cross * (counted * count / total)
+        self.residual = residual_before + residual
         self.count = total
+
+    def _is_empty(self) -> bool:
+        """Returns whether no item with a weight has been added."""
+        return self.means is None or not bool(from_any(self.count) != 0)
 
 
 class R2Score(_Moments):
@@ -253,7 +262,7 @@ class R2Score(_Moments):
 
     def result(self) -> float | list[float]:
         """Returns the score, or a list of the scores of the outputs; 0 before the first batch."""
-        if self.squares is None or self.residual is None:
+        if self._is_empty() or self.squares is None or self.residual is None:
             return 0.0
         variances: list[float] = self.squares[0].tolist()
         errors_: list[float] = self.residual.tolist()
@@ -278,7 +287,7 @@ class PearsonCorrelation(_Moments):
 
     def result(self) -> float:
         """Returns the correlation; 0 if targets or predictions are constant."""
-        if self.squares is None:
+        if self._is_empty() or self.squares is None:
             return 0.0
         correlations = [
             both / math.sqrt(t * p) if t and p else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from pullback._dispatch.host_state import HostState
@@ -18,12 +19,15 @@ class _Accumulating(Protocol):
     accumulate_steps: int
     _accumulated: HostState
 
+    def make_slots(self, variables: Iterable[Variable]) -> None: ...
     def slot(self, variable: Variable, name: str) -> Variable: ...
 
 
 def accumulate(optimizer: _Accumulating, slots: Slots, pairs: Pairs) -> Pairs:
     """Sums gradients; returns their means every `accumulate_steps` calls, else nothing."""
     for gradient, variable in pairs:
+        if ACCUMULATED not in slots.of(variable):
+            optimizer.make_slots((variable,))
         total = optimizer.slot(variable, ACCUMULATED)
         if not slots.is_summed(variable):
             total.assign(full(total.shape, 0, dtype=total.dtype, device=total.device))

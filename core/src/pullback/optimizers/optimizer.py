@@ -384,13 +384,16 @@ class Optimizer(Configurable):
                 variable.assign(value)
 
     def make_slots(self, variables: Iterable[Variable]) -> None:
-        """Makes the slots of variables, for a first step that may be skipped."""
+        """Makes the slots of variables that have none, before the first step.
+
+        A step that is captured has them all, even where the calls before it were skipped, or only
+        added to a sum.
+        """
         for variable in variables:
-            if not self._slots.of(variable):
-                for name in (*self.slot_names, *[ACCUMULATED] * (self.accumulate_steps > 1)):
-                    self.slot(variable, name)
-                if self.ema_decay is not None:
-                    self._begin_average(variable)
+            for name in (*self.slot_names, *[ACCUMULATED] * (self.accumulate_steps > 1)):
+                self.slot(variable, name)
+            if self.ema_decay is not None:
+                self._begin_average(variable)
 
     # Slots ---------------------------------------------------------------------------------------
 

@@ -99,9 +99,13 @@ class Slots:
         self.summed.set(frozenset())
 
     def keep(self, wanted: Collection[tuple[int, str]]) -> None:
-        """Removes all slots but those in `wanted`: pairs of the id of a variable and a name."""
+        """Removes all slots but those in `wanted`: pairs of the id of a variable and a name.
+
+        Sums that are not wanted stay for the next ones, as at the end of a step.
+        """
         for key, (_, slots, _) in self._of.items():
-            for name in [name for name in slots if (key, name) not in wanted]:
+            unwanted = [name for name in slots if (key, name) not in wanted]
+            for name in [name for name in unwanted if name != ACCUMULATED]:
                 del slots[name]
                 self.version += 1
         self.summed.set(frozenset(key for key, name in wanted if name == ACCUMULATED))
