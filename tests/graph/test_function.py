@@ -78,12 +78,12 @@ def test_the_third_call_runs_no_python():
 
     @pb.function
     def f(x):
-        calls.append(len(calls))
+        calls.append(1)
         return x + 1
 
     for _ in range(5):
         f(pb.asarray(X))
-    assert calls == [0, 1]
+    assert calls == [1, 1]
 
 
 def test_methods_are_captured_for_each_instance():

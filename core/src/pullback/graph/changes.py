@@ -82,7 +82,6 @@ class Changes:
         trace, value = self._trace, state.value
         if isinstance(value, list):
             trace._break(f"reads {state.name} of an earlier call", "return them from that call")
-        trace.outside_reads.announced.add((id(state), "value"))
         trace.guard(kinds_of, state.name, state, ("value",))
         if type(value) is Tensor:
             trace.traced_device(value._device)
@@ -95,7 +94,6 @@ class Changes:
 
     def set(self, state: HostState, value: Any) -> None:
         """Has the program set a host state."""
-        self._trace.outside_reads.announced.add((id(state), "value"))
         held = self._states.setdefault(id(state), Held(state, None, _LATE))
         held.now = value if isinstance(value, list) else self._lifted(value)
         # The last place counts.
@@ -124,7 +122,6 @@ class Changes:
         self._effects[object()] = function, tuple(map(self._lifted, arguments))
         for state in sets:
             self._states.setdefault(id(state), Held(state, None, _LATE)).now = _LATE
-            self._trace.outside_reads.announced.add((id(state), "value"))
 
     def when(self, condition: Tensor, function: Callable[[], object]) -> None:
         """Calls a function whose changes count only in runs where a condition holds."""

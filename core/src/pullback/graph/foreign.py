@@ -15,6 +15,7 @@ __all__ = [
     "generator_of",
     "has_drawn",
     "is_foreign_array",
+    "is_framework",
     "is_own",
     "set_state",
     "state_of",
@@ -35,6 +36,11 @@ def is_own(module: str | None) -> bool:
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or _INSTALLED.isdisjoint(Path(file).parts)
+
+
+def is_framework(kind: type) -> bool:
+    """Returns whether a class is the framework's."""
+    return str(kind.__module__).partition(".")[0] == FRAMEWORK
 
 
 def _is_generator(value: object) -> bool:

@@ -1,140 +1,39 @@
-"""Guards for what a captured function reads beside its arguments.
+"""Sorts the guards of a trace: what each run of its program compares.
 
-A program is for what the function read when it was traced. Beginning with the function, `Reach`
-follows the names in its code: closure cells and globals, defaults of parameters, attributes of
-objects and modules, items of short lists, dicts and sets, and, where they belong to the user's
-program, the functions and methods that it calls. Arguments that a program compares by identity are
-followed too. Each is compared before a run: numbers and texts by value, all else by identity.
+What the function has read, `pullback.graph.watch` has seen. What it has changed itself since is no
+guard, or an error: a tensor that it keeps for its next call.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
-from types import FunctionType, MethodType
+import operator
+from collections.abc import Iterable
 from typing import Any, cast
 
 from pullback._dispatch.recording import AMBIENT, SETTINGS
 from pullback._symbols import Break
 from pullback.devices import Device
-from pullback.graph.foreign import has_drawn, is_own, set_state
-from pullback.graph.host import Guard, contents, replace, same
-from pullback.graph.reach import Reach, of_class, wrapped
+from pullback.graph.foreign import has_drawn, is_framework, set_state
+from pullback.graph.host import Guard, contents, replace
 from pullback.tensor import Tensor
 
 
-def guards_of(
-    f: Callable[..., Any],
-    arguments: Iterable[tuple[str, object]] = (),
-    *,
-    takes_numbers: bool = False,
-) -> list[Guard]:
-    """The guards for all that a function reads outside, with the values of now.
-
-    Args:
-        f: the function.
-        arguments: names and values of arguments that are objects: what the function reads of them
-            may change between calls.
-        takes_numbers: whether numbers among the arguments are inputs: of other types than those.
-
-    Raises:
-        Break: if the function takes values from an iterator, or compares the types of numbers.
-    """
-    reach = Reach()
-    owner: object = None
-    function: object = f
-    if isinstance(f, MethodType):
-        owner, function = f.__self__, f.__func__
-    elif not isinstance(f, (FunctionType, functools.partial)):
-        owner, function = f, getattr(type(f).__call__, "__func__", type(f).__call__)
-    objects = [*arguments]
-    if isinstance(f, functools.partial):
-        objects.append(("the arguments of functools.partial", f))
-
-    def begin() -> None:
-        for inner in wrapped(function):
-            reach.function(inner, owner, "self")
-        for path, value in objects:
-            reach.inside(value, path, reach.of_attributes)
-
-    reach.closed(begin)
-    reach.check_iterators()
-    if takes_numbers and reach.compares_types:
-        raise Break("compares types with those of numbers")
-    return [*(Guard(read, (), read(), what) for read, what in AMBIENT), *reach.found()]
-
-
-class Reads:
-    """The reads of what the framework calls in a trace, and the attributes its program has itself.
-
-    That are layers, and functions and methods of the user's, such as losses.
-    """
-
-    def __init__(self) -> None:
-        #: Attributes whose values are part of the program, by the identity of their object.
-        self.announced: set[tuple[int, str]] = set()
-        self.layers: dict[int, object] = {}
-        self._of_layers = Reach(follows_framework=True)
-        self._of_functions = Reach()
-        #: The functions by what they and their objects are: a method is another object each time.
-        self._functions: dict[tuple[int, int], tuple[Any, str]] = {}
-
-    @property
-    def guards(self) -> list[Guard]:
-        """The guards of all that is read."""
-        return [*self._of_layers.found(), *self._of_functions.found()]
-
-    def layer(self, layer: Any) -> None:
-        """Adds a layer that is called."""
-        if id(layer) in self.layers:
-            return
-        self.layers[id(layer)] = layer
-        reach, name = self._of_layers, type(layer).__name__
-        reach.add(Guard(_own, (layer, "call"), _own(layer, "call"), f"{name}.call"))
-
-        def begin() -> None:
-            for base, call in of_class(type(layer), "call"):
-                if isinstance(call, FunctionType):
-                    if is_own(call.__module__):
-                        reach.add(Guard(getattr, (base, "call"), call, f"{name}.call"))
-                    reach.method(call, layer, name)
-
-        reach.closed(begin)
-        if "call" in vars(layer):
-            self.function(layer.call, f"{name}.call")
-
-    def function(self, function: object, path: str) -> None:
-        """Adds a function, a method or an object that is called."""
-        owner = getattr(function, "__self__", None)
-        key = id(getattr(function, "__func__", function)), id(owner)
-        if key in self._functions:
-            return
-        self._functions[key] = function, path
-        reach = self._of_functions
-
-        def begin() -> None:
-            for function, path in self._functions.values():
-                reach.inside(function, path, reach.of_attributes)
-
-        reach.closed(begin)
-        reach.check_iterators()
-
-
-def _own(owner: object, name: str) -> object:
-    """Returns what an object itself has under a name, not its class."""
-    return vars(owner).get(name)
+def ambient() -> list[Guard]:
+    """The guards for what the thread has: settings that every function may depend on."""
+    return [Guard(read, (), read(), what) for read, what in AMBIENT]
 
 
 def settled(
-    guards: Iterable[Guard], reads: Reads, device: Device, has_read: Callable[[object], bool]
+    guards: Iterable[Guard],
+    layers: dict[int, object],
+    device: Device,
 ) -> tuple[list[Guard], list[Guard]]:
     """Sorts the guards of a trace that has ended.
 
     Args:
-        guards: those of the function, with the values from before the trace.
-        reads: what the layers read.
+        guards: those of the function, with the values that it read.
+        layers: the layers that are called, by identity.
         device: the device of the trace.
-        has_read: whether the trace has computed with a tensor from outside.
 
     Returns:
         What each run compares, and what it compares when an attribute of a layer has been set.
@@ -144,12 +43,10 @@ def settled(
             generator that is not the framework's.
     """
     always: list[Guard] = []
-    layers: list[Guard] = []
+    of_layers: list[Guard] = []
+    spaces = {id(vars(layer)) for layer in layers.values()}
     kept = None
-    for guard in (*guards, *reads.guards):
-        is_attribute = guard.function is getattr
-        if is_attribute and (id(guard.arguments[0]), guard.arguments[1]) in reads.announced:
-            continue
+    for guard in guards:
         if guard.function is has_drawn:
             if not guard.holds():
                 set_state(*guard.arguments)
@@ -159,40 +56,32 @@ def settled(
                 )
             continue
         if not guard.holds():
-            now, before = guard.function(*guard.arguments), cast("Any", guard.value)
+            try:
+                now = guard.function(*guard.arguments)
+            except Exception:  # such as an attribute that the function has deleted
+                now = None
             parts = now if guard.function is contents else (now,)
-            keeps = any(type(part) is Tensor and part._device is device for part in parts)
-            is_read = keeps and guard.function is contents and any(map(has_read, before))
-            if guard.function is contents and _has_grown(guard, now, before) and not is_read:
-                # Such as `calls.append(1)`: Python that a program does not repeat.
-                continue
-            if keeps:
+            if any(type(part) is Tensor and part._device is device for part in parts):
                 _put_back(guard)
                 kept = guard.what
-        (layers if _is_of_layer(guard, reads) else always).append(guard)
+        (of_layers if _counts(guard, layers, spaces) else always).append(guard)
     if kept is not None:
         raise Break(
             f"keeps a tensor in {kept}, and reads it at the next call",
             "make a pb.Variable before the call, and assign the tensor to it",
         )
-    return always, layers
+    return always, of_layers
 
 
-def _is_of_layer(guard: Guard, reads: Reads) -> bool:
+def _counts(guard: Guard, layers: dict[int, object], spaces: set[int]) -> bool:
     """Returns whether a guard is one of an attribute of a layer, which counts when it is set."""
-    if guard.function not in (getattr, _own) or id(guard.arguments[0]) not in reads.layers:
-        return False
-    layer, name = guard.arguments
-    of_users = (base for base in type(layer).__mro__ if is_own(base.__module__))
-    return name in vars(layer) or not any(name in vars(base) for base in of_users)
-
-
-def _has_grown(guard: Guard, now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
-    """Returns whether a container has what it had, and more behind it."""
-    place = guard.arguments[0]
-    if isinstance(place, set):
-        return place.issuperset(before)
-    return same(now[: len(before)], before)
+    owner = guard.arguments[0] if guard.arguments else None
+    if id(owner) not in layers:
+        return id(owner) in spaces
+    # What a class has does not count; nobody sets attributes of the framework's.
+    name = guard.arguments[1] if guard.function is getattr else "__class__"
+    of_users = (base for base in type(owner).__mro__ if not is_framework(base))
+    return name in vars(owner) or not any(name in vars(base) for base in of_users)
 
 
 def _put_back(guard: Guard) -> None:
@@ -201,6 +90,8 @@ def _put_back(guard: Guard) -> None:
     before = cast("Any", guard.value)
     if guard.function is getattr:
         setattr(place, name[0], before)
+    elif guard.function is operator.getitem:
+        place[name[0]] = before
     elif guard.function is not contents:
         cast("Any", guard.function).__self__[place] = before
     else:

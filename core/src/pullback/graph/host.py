@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import operator
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import CodeType, EllipsisType, MappingProxyType, NoneType
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -23,6 +25,14 @@ from pullback.tensor import Tensor
 
 #: Frames of files below this folder are the framework's.
 _PACKAGE = str(Path(__file__).parents[1])
+
+
+#: Containers that are compared item by item.
+CONTAINERS = (list, dict, set, tuple, frozenset, deque, MappingProxyType)
+_VALUES = {
+    *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, range, slice),
+    *(CodeType, DType, Device, np.dtype),
+}
 
 
 class Guard(NamedTuple):
@@ -49,6 +59,21 @@ class Number(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+def is_plain(value: object) -> bool:
+    """Returns whether a value is one that nothing changes and that holds no other object."""
+    kind = type(value)
+    return (
+        kind in _VALUES
+        or issubclass(kind, Device)
+        or (issubclass(kind, np.generic) and kind.__module__ == "numpy")
+    )
+
+
+def is_a(value: object, kinds: Any) -> TypeGuard[Any]:
+    """As `isinstance`, which may run the code of a class that hides what it is."""
+    return issubclass(type(value), kinds)
+
+
 def same(value: Any, before: Any) -> bool:
     """True if a value is the one before, or a number, text or tuple that cannot be told from it."""
     if value is before:
@@ -59,13 +84,33 @@ def same(value: Any, before: Any) -> bool:
     if kind is float:
         return bool(value.hex() == before.hex())
     if kind is tuple:
-        return len(value) == len(before) and all(map(same, value, before))
-    return kind in (int, str, bool, bytes, frozenset) and bool(value == before)
+        if len(value) != len(before):
+            return False
+        # In C, while they are the same objects.
+        return all(map(operator.is_, value, before)) or all(map(same, value, before))
+    if kind is complex:
+        return same(value.real, before.real) and same(value.imag, before.imag)
+    if kind is frozenset:
+        return {*map(_key, value)} == {*map(_key, before)}
+    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
+        return bool(value.tobytes() == before.tobytes() and value.dtype == before.dtype)
+    return kind in (int, str, bool, bytes, range) and bool(value == before)
+
+
+def _key(value: Any) -> Any:
+    """A value for a set in which what cannot be told apart is one."""
+    kind = type(value)
+    if kind in (tuple, frozenset):
+        parts = map(_key, value)
+        return kind, tuple(parts) if kind is tuple else frozenset(parts)
+    if kind is float:
+        return kind, value.hex()
+    return kind, value if kind in (int, str, bool, bytes) else id(value)
 
 
 def contents(container: Collection[object]) -> tuple[Any, ...]:
     """Returns the items of a container; the keys and values of a dict in turn."""
-    if isinstance(container, dict):
+    if isinstance(container, (dict, MappingProxyType)):
         return (*itertools.chain.from_iterable(container.items()),)
     return (*container,)
 

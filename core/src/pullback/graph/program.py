@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import keyword
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from pullback.graph.emit import Early, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Entry, Graph, Handle, HostArray, State, Value
 from pullback.graph.guards import Unset
-from pullback.graph.host import Guard, array_of, contents, host_array_of, replace, same
+from pullback.graph.host import Guard, array_of, host_array_of, replace, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
@@ -236,18 +237,21 @@ def _early(source: Source, graph: Graph, early: Mapping[Value, list[State]]) -> 
     return Early(targets, updates)
 
 
+def _is_name(text: Any) -> bool:
+    """Returns whether generated code may have an attribute of this name after a dot."""
+    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
+
+
 def _write_guard(source: Source, guard: Guard) -> None:
     function, arguments, value, _ = guard
     texts = [source.constant(argument) for argument in arguments]
-    if function is getattr and str(arguments[1]).isidentifier():
+    if function is getattr and _is_name(arguments[1]):
         now = f"{texts[0]}.{arguments[1]}"
     else:
         now = f"{source.constant(function)}({', '.join(texts)})"
     before = source.constant(value)
     if value is None or type(value) is bool:
         source.line(f"if {now} is not {before}:", "    return MISS")
-    elif type(value) is tuple and function is not contents:
-        source.line(f"if {now} != {before}:", "    return MISS")
     else:
         source.line(
             f"if (now := {now}) is not {before} and not same(now, {before}):", "    return MISS"

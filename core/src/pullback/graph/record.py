@@ -32,8 +32,8 @@ from pullback.graph.graph import (
     State,
     Value,
 )
-from pullback.graph.guards import Reads
 from pullback.graph.host import Guard, Number, array_of, line_of_program
+from pullback.graph.reads import Reads
 from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
@@ -55,7 +55,10 @@ class Recorder(Trace):
         self.kernel_changes = device.backend.changes
         self.numbers: list[Number] = []
         self.guards: dict[Any, Guard] = {}
-        self.outside_reads = Reads()
+        #: What the function reads outside.
+        self.places = Reads()
+        #: The layers that are called.
+        self.layers: dict[int, object] = {}
         self.effects = Changes(self)
         self._handles: dict[int, tuple[Tensor, Traced]] = {}
         self._host_arrays: dict[tuple[str, DType], Traced] = {}
@@ -103,10 +106,6 @@ class Recorder(Trace):
             entry = self._handles[id(tensor)] = (tensor, traced)
         # The node is that of now: a tape in the function may have begun to watch the tensor.
         return wrap(entry[1], self.device, tensor._node)
-
-    def has_read(self, value: object) -> bool:
-        """Returns whether a value is a tensor from outside with which the trace has computed."""
-        return id(value) in self._handles
 
     def stop_gradient(self, tensor: Tensor) -> Tensor:
         """The tensor as a constant for all tapes.
@@ -214,13 +213,15 @@ class Recorder(Trace):
 
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
-        with self.suspended():
-            self.outside_reads.layer(layer)
+        self.layers[id(layer)] = layer
+        self.places.register(layer, type(layer).__name__)
+        own = self.places.register(vars(layer), type(layer).__name__)
+        self.places.item(own, "call")
+        self.places.attribute(layer, "call")
 
     def calls(self, function: object, path: str) -> None:
         """Guards what a function or method of the user's reads that the framework calls."""
-        with self.suspended():
-            self.outside_reads.function(function, path)
+        self.places.given(self.places.register(function, path))
 
     def reserve(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""
@@ -313,7 +314,7 @@ class Recorder(Trace):
         self._host_arrays, self.effects = {}, Changes(self)
         self._inputs, self._calls, self.numbers = [], [], []
         self.device.constants = {}
-        self.guards, self.outside_reads = {}, Reads()
+        self.guards, self.places, self.layers = {}, Reads(), {}
 
     def resume(self, graph: Graph, arrays: Mapping[str, Native]) -> None:
         """Goes on behind the calls of a graph that it has recorded.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break
 from pullback.graph.foreign import is_foreign_array
-from pullback.graph.guards import guards_of, settled
-from pullback.graph.host import Guard, contents, replace
+from pullback.graph.guards import ambient, settled
+from pullback.graph.host import Guard, replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
 from pullback.graph.signature import Part, Signature, changed, device_of, refilled
+from pullback.graph.watch import Watch
 from pullback.tensor import Tensor
 
 _NUMBERS = itertools.count()
@@ -52,10 +54,16 @@ def traced(
                 f"gets the array {path} of another library, whose values may change",
                 f"pass pb.asarray({path})",
             )
-    has_numbers = any(leaf.kind == "number" for leaf in leaves)
-    guards = guards_of(f, objects, takes_numbers=has_numbers)
     recorder = Recorder(device_of(signature), name)
     recorder.traced = None if outside is None else []
+    places = recorder.places
+    if isinstance(f, MethodType):
+        places.register(f.__self__, "self")
+    places.register(f, name)
+    for path, value in objects:
+        places.register(value, path)
+    guards = ambient()
+    watch = Watch(places)
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
     tracked: list[tuple[Part, Tensor, Any]] = []
@@ -83,14 +91,18 @@ def traced(
         args, kwargs = signature.filled(fill)
         containers = signature.containers(args, kwargs)
         with recorder.running():
+            if not isinstance(f, (FunctionType, MethodType)):
+                places.called(f, [*args], [*kwargs.values()])
             if outside is None:
-                result = f(*args, **kwargs)
+                with watch:
+                    result = f(*args, **kwargs)
                 changes = changed(containers)
             else:
                 tape = JointTape(outside)
                 with tape:
                     tape.watch([handle for _, handle, _ in tracked])
-                    result = f(*args, **kwargs)
+                    with watch:
+                        result = f(*args, **kwargs)
                 changes = changed(containers)
                 derivative = differentiated(
                     recorder, tape, tracked, [result, *(value for _, value in changes)]
@@ -103,11 +115,11 @@ def traced(
                     "assigns parts of an argument",
                     "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
                 )
-        _check_changes(changes, containers, guards)
-        found = [*guards, *recorder.guards.values()]
+        found = [*guards, *places.guards, *recorder.guards.values()]
+        _check_changes(changes, containers, found)
         program = Program(
             signature,
-            *settled(found, recorder.outside_reads, recorder.device, recorder.has_read),
+            *settled(found, recorder.layers, recorder.device),
             recorder,
             [result, *(value for _, value in changes)],
             [part.path for part, _ in changes],
@@ -143,7 +155,7 @@ def _check_changes(
         Break: if a list or dict is given twice, or is read from outside as well.
     """
     given = [id(part.value) for part, _, _ in containers]
-    read = {id(guard.arguments[0]) for guard in guards if guard.function is contents}
+    read = {id(guard.arguments[0]) for guard in guards if guard.arguments}
     for part, _ in changes:
         if given.count(id(part.value)) > 1 or id(part.value) in read:
             raise Break(

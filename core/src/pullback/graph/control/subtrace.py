@@ -179,6 +179,10 @@ class Subtrace(Recorder):
         """Guards the attributes that a layer reads when it is called."""
         self.parent.reads(layer)
 
+    def calls(self, function: object, path: str) -> None:
+        """Guards what a function or method of the user's reads that the framework calls."""
+        self.parent.calls(function, path)
+
     def number(self, function: Callable[..., Any], *arguments: object) -> Any:
         """The number that a function of other numbers gives at each run."""
         return self.parent.number(function, *arguments)

@@ -1,0 +1,597 @@
+"""What each instruction reads, and what it does to the stack of its frame.
+
+The effects are those of CPython 3.11. An instruction that is not in the table forgets the stack:
+the values on it are seen again when they are loaded from a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import itertools
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+
+from pullback.graph.host import CONTAINERS, is_a, is_plain
+from pullback.graph.lookup import Unknown, in_python
+from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code
+
+#: Special methods by the instructions that call them.
+_SPECIAL = {
+    "GET_ITER": ("__iter__", "__getitem__"),
+    "FOR_ITER": ("__next__",),
+    "BEFORE_WITH": ("__enter__", "__exit__"),
+    "UNARY_NEGATIVE": ("__neg__",),
+    "UNARY_POSITIVE": ("__pos__",),
+    "UNARY_INVERT": ("__invert__",),
+    "FORMAT_VALUE": ("__format__", "__str__", "__repr__"),
+    "STORE_SUBSCR": ("__setitem__",),
+    "DELETE_SUBSCR": ("__delitem__",),
+    "CALL": ("__call__", "__init__", "__new__"),
+}
+#: Instructions whose result is what a function in Python returns that they call.
+DIRECT = {
+    *("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "BINARY_SUBSCR", "BINARY_OP", "COMPARE_OP"),
+    *("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "BEFORE_WITH", "GET_ITER"),
+    *("SEND", "CALL", "CALL_FUNCTION_EX"),
+}
+_COMPARED = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+_OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
+    "**": "pow", "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift",
+    ">>": "rshift",
+}  # fmt: skip
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+#: How many values an instruction takes and gives that reads nothing: the given ones are unknown.
+_PLAIN: dict[str, tuple[int, int]] = {
+    "NOP": (0, 0), "RESUME": (0, 0), "PRECALL": (0, 0), "CACHE": (0, 0), "MAKE_CELL": (0, 0),
+    "COPY_FREE_VARS": (0, 0), "JUMP_FORWARD": (0, 0), "JUMP_BACKWARD": (0, 0),
+    "JUMP_BACKWARD_NO_INTERRUPT": (0, 0), "DELETE_FAST": (0, 0), "DELETE_NAME": (0, 0),
+    "DELETE_DEREF": (0, 0), "SETUP_ANNOTATIONS": (0, 0), "POP_TOP": (1, 0),
+    "IS_OP": (2, 1), "STORE_FAST": (1, 0), "STORE_NAME": (1, 0), "RETURN_VALUE": (1, 0),
+    "POP_EXCEPT": (1, 0), "RERAISE": (1, 0), "YIELD_VALUE": (1, 1), "RETURN_GENERATOR": (0, 1),
+    "LOAD_BUILD_CLASS": (0, 1), "LOAD_ASSERTION_ERROR": (0, 1), "ASYNC_GEN_WRAP": (1, 1),
+    "POP_JUMP_FORWARD_IF_NONE": (1, 0), "POP_JUMP_FORWARD_IF_NOT_NONE": (1, 0),
+    "POP_JUMP_BACKWARD_IF_NONE": (1, 0), "POP_JUMP_BACKWARD_IF_NOT_NONE": (1, 0),
+    "PUSH_EXC_INFO": (1, 2), "CHECK_EXC_MATCH": (1, 1), "MATCH_MAPPING": (0, 1),
+    "MATCH_SEQUENCE": (0, 1), "WITH_EXCEPT_START": (0, 1),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Instructions.
+
+_Step = Callable[[Stack, FrameType, Any], None]
+_STEPS: dict[str, _Step] = {}
+
+
+def _step(*names: str) -> Callable[[_Step], _Step]:
+    def add(function: _Step) -> _Step:
+        for name in names:
+            _STEPS[name] = function
+        return function
+
+    return add
+
+
+@cache
+def steps_of(code: CodeType) -> tuple[dict[int, tuple[_Step, Any, str]], dict[int, int]]:
+    """What to do at each instruction, and the depths of the stack where exceptions go."""
+    steps: dict[int, tuple[_Step, Any, str]] = {}
+    prefixes: list[int] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "EXTENDED_ARG":
+            prefixes.append(instruction.offset)
+            continue
+        step = _step_of(instruction, code)
+        for offset in (*prefixes, instruction.offset):
+            # The interpreter calls for the first of the two only.
+            steps[offset] = step
+        prefixes = []
+    depths = {
+        entry.target: entry.depth + entry.lasti + 1
+        for entry in dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    }
+    return steps, depths
+
+
+def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any, str]:
+    name = instruction.opname
+    if name in _PLAIN:
+        return _plain, _PLAIN[name], name
+    run = _STEPS.get(name, _forget)
+    argument: Any = instruction.argval
+    if name in ("BINARY_OP", "COMPARE_OP"):
+        argument = instruction.argrepr
+    elif name in ("LOAD_GLOBAL", "CALL_FUNCTION_EX", "FORMAT_VALUE", "MAKE_FUNCTION"):
+        argument = instruction.argval, instruction.arg
+    elif name == "KW_NAMES":
+        argument = code.co_consts[instruction.arg or 0]
+    elif name in _SPECIAL:
+        argument = instruction.arg, _SPECIAL[name]
+    return run, argument, name
+
+
+def _plain(state: Stack, frame: FrameType, effect: tuple[int, int]) -> None:
+    taken, given = effect
+    if taken:
+        state.pops(taken)
+    if given:
+        state.stack += [UNKNOWN] * given
+
+
+def _forget(state: Stack, frame: FrameType, argument: Any) -> None:
+    state.stack.clear()
+
+
+@_step("PUSHNULL")
+def _push_null(state: Stack, frame: FrameType, argument: Any) -> None:
+    state.push(NULL)
+
+
+@_step("LOAD_CONST")
+def _load_const(state: Stack, frame: FrameType, value: Any) -> None:
+    state.push(value)
+
+
+@_step("LOAD_CLASSDEREF")
+def _load_classderef(state: Stack, frame: FrameType, name: str) -> None:
+    # The body of a class has no names of its functions.
+    at: FrameType | None = frame
+    while at is not None and name not in at.f_locals:
+        at = at.f_back
+    state.push(UNKNOWN if at is None else at.f_locals[name])
+
+
+@_step("LOAD_FAST")
+def _load_fast(state: Stack, frame: FrameType, name: str) -> None:
+    state.push(frame.f_locals.get(name, UNKNOWN))
+
+
+@_step("LOAD_DEREF", "LOAD_CLOSURE")
+def _load_deref(state: Stack, frame: FrameType, name: str) -> None:
+    for function in state.functions:
+        state.places.cell(function, name)
+    state.push(frame.f_locals.get(name, UNKNOWN))
+
+
+@_step("STORE_DEREF")
+def _store_deref(state: Stack, frame: FrameType, name: str) -> None:
+    state.pop()
+    for function in state.functions:
+        state.places.cell_written(function, name)
+
+
+def _named(state: Stack, frame: FrameType, name: str) -> Any:
+    if state.is_framework:
+        return frame.f_globals.get(name, frame.f_builtins.get(name, UNKNOWN))
+    return state.places.name(frame.f_globals, frame.f_builtins, name)
+
+
+@_step("LOAD_GLOBAL")
+def _load_global(state: Stack, frame: FrameType, argument: tuple[str, int]) -> None:
+    name, flags = argument
+    if flags & 1:
+        state.push(NULL)
+    state.push(_named(state, frame, name))
+
+
+@_step("LOAD_NAME")
+def _load_name(state: Stack, frame: FrameType, name: str) -> None:
+    is_local = name in frame.f_locals and frame.f_locals is not frame.f_globals
+    state.push(frame.f_locals[name] if is_local else _named(state, frame, name))
+
+
+@_step("STORE_GLOBAL")
+def _store_global(state: Stack, frame: FrameType, name: str) -> None:
+    state.pop()
+    state.places.written(frame.f_globals, name)
+
+
+@_step("IMPORT_NAME")
+def _import_name(state: Stack, frame: FrameType, name: str) -> None:
+    level, names = state.pops(2)
+    package = frame.f_globals.get("__package__") or ""
+    if level:
+        package = package.rsplit(".", level - 1)[0]
+        name = f"{package}.{name}" if name else package
+    for each in {name, name.partition(".")[0]}:
+        state.places.item(state.places.register(sys.modules, "sys.modules"), each)
+    found = sys.modules.get(name if names or level else name.partition(".")[0], UNKNOWN)
+    state.push(found)
+
+
+@_step("IMPORT_FROM")
+def _import_from(state: Stack, frame: FrameType, name: str) -> None:
+    state.push(state.places.attribute(state.peek(1), name))
+
+
+@_step("LOAD_ATTR")
+def _load_attr(state: Stack, frame: FrameType, name: str) -> None:
+    state.push(state.places.attribute(state.pop(), name))
+
+
+@_step("LOAD_METHOD")
+def _load_method(state: Stack, frame: FrameType, name: str) -> None:
+    found = state.places.attribute(state.pop(), name)
+    state.push(NULL)
+    state.push(found)
+
+
+@_step("STORE_ATTR")
+def _store_attr(state: Stack, frame: FrameType, name: str) -> None:
+    _, owner = state.pops(2)
+    state.places.special(owner, ("__setattr__",))
+    state.places.written(owner, name)
+
+
+@_step("DELETE_ATTR")
+def _delete_attr(state: Stack, frame: FrameType, name: str) -> None:
+    state.places.written(state.pop(), name)
+
+
+@_step("STORE_SUBSCR")
+def _store_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
+    _, owner, key = state.pops(3)
+    state.places.special(owner, argument[1])
+    state.places.written(owner, key)
+
+
+@_step("DELETE_SUBSCR")
+def _delete_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
+    owner, key = state.pops(2)
+    state.places.special(owner, argument[1])
+    state.places.written(owner, key)
+
+
+@_step("BINARY_SUBSCR")
+def _subscr(state: Stack, frame: FrameType, argument: Any) -> None:
+    owner, key = state.pops(2)
+    state.direct = not is_a(owner, (list, tuple, dict, Unknown)) or type(owner) not in (
+        list,
+        tuple,
+        dict,
+    )
+    state.push(state.places.item(owner, key))
+
+
+@_step("CONTAINS_OP")
+def _contains(state: Stack, frame: FrameType, argument: Any) -> None:
+    key, container = state.pops(2)
+    state.places.contains(container, key)
+    state.push(UNKNOWN)
+
+
+@_step("COMPARE_OP")
+def _compare(state: Stack, frame: FrameType, operator: str) -> None:
+    left, right = state.pops(2)
+    name = _COMPARED[operator]
+    for value, method in ((left, name), (right, _SWAPPED[name])):
+        state.places.special(value, (f"__{method}__",))
+    _given(state, [left, right])
+
+
+@_step("BINARY_OP")
+def _binary(state: Stack, frame: FrameType, operator: str) -> None:
+    left, right = state.pops(2)
+    if type(left) is str and type(right) is str and operator == "+":
+        state.push(left + right)  # such as the name of an attribute
+        return
+    name = _OPERATORS[operator.rstrip("=")]
+    if not is_plain(left):
+        state.places.special(left, (f"__{name}__", f"__i{name}__")[: 1 + operator.endswith("=")])
+    if not is_plain(right):
+        state.places.special(right, (f"__r{name}__",))
+    state.direct = not is_a(left, CONTAINERS) and not is_a(right, CONTAINERS)
+    _given(state, [left, right])
+
+
+@_step("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "BEFORE_WITH", "GET_ITER")
+def _operate(state: Stack, frame: FrameType, argument: tuple[Any, tuple[str, ...]]) -> None:
+    value = state.pop()
+    state.places.special(value, argument[1])
+    if "__exit__" in argument[1]:
+        state.push(UNKNOWN)
+    _given(state, [value])
+
+
+@_step("GET_YIELD_FROM_ITER")
+def _iterate(state: Stack, frame: FrameType, argument: Any) -> None:
+    _given(state, [state.pop()])
+
+
+@_step("FORMAT_VALUE")
+def _format(state: Stack, frame: FrameType, argument: Any) -> None:
+    taken = state.pops(2 if (argument[1] or 0) & 4 else 1)
+    if len(taken) == 1 and type(taken[0]) in (str, int) and not argument[1]:
+        state.push(str(taken[0]))
+        return
+    state.places.special(taken[0], _SPECIAL["FORMAT_VALUE"])
+    _given(state, taken)
+
+
+def _given(state: Stack, values: list[Any]) -> None:
+    """Values go to code that is not followed, and something comes back."""
+    found = [x for value in values if not is_plain(value) for x in state.places.given(value)]
+    state.push(Unknown(tuple(found)) if found else UNKNOWN)
+
+
+@_step("UNARY_NOT")
+def _not(state: Stack, frame: FrameType, argument: Any) -> None:
+    _truth(state, state.pop())
+    state.push(UNKNOWN)
+
+
+@_step(
+    *(
+        f"POP_JUMP_{way}_IF_{truth}"
+        for way in ("FORWARD", "BACKWARD")
+        for truth in ("TRUE", "FALSE")
+    )
+)
+def _pop_jump(state: Stack, frame: FrameType, argument: Any) -> None:
+    _truth(state, state.pop())
+
+
+def _truth(state: Stack, value: Any) -> None:
+    if not is_plain(value):
+        state.places.length(value)
+
+
+@_step("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
+    _truth(state, state.peek(1))
+
+    def branch(at: int) -> None:
+        if at != target:
+            state.pop()
+
+    state.branch = branch
+
+
+@_step("GET_LEN")
+def _get_len(state: Stack, frame: FrameType, argument: Any) -> None:
+    state.places.length(state.peek(1))
+    state.push(UNKNOWN)
+
+
+@_step("FOR_ITER")
+def _for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
+    iterator = state.peek(1)
+    state.places.special(iterator, argument[1])
+    candidates = state.places.given(iterator)
+    target = _target(frame)
+    state.push(Unknown(tuple(candidates)))
+
+    def branch(at: int) -> None:
+        if at == target:
+            state.pops(2)
+            state.returned.clear()
+
+    state.branch = branch
+
+
+def _target(frame: FrameType) -> int:
+    return _targets(frame.f_code)[frame.f_lasti]
+
+
+@cache
+def _targets(code: CodeType) -> dict[int, int]:
+    targets: dict[int, int] = {}
+    prefixes: list[int] = []
+    for instruction in dis.get_instructions(code):
+        prefixes.append(instruction.offset)
+        if instruction.opname in ("FOR_ITER", "SEND"):
+            targets |= dict.fromkeys(prefixes, instruction.argval)
+        if instruction.opname != "EXTENDED_ARG":
+            prefixes = []
+    return targets
+
+
+@_step("SEND")
+def _send(state: Stack, frame: FrameType, target: int) -> None:
+    state.pop()
+    candidates = state.places.given(state.peek(1))
+    state.push(Unknown(tuple(candidates)))
+
+    def branch(at: int) -> None:
+        if at == target:
+            state.pops(2)
+            state.push(UNKNOWN)
+
+    state.branch = branch
+
+
+@_step("UNPACK_SEQUENCE")
+def _unpack(state: Stack, frame: FrameType, count: int) -> None:
+    value = state.pop()
+    state.places.special(value, _SPECIAL["GET_ITER"])
+    candidates = state.places.given(value)
+    if type(value) in (list, tuple) and len(value) == count:
+        state.stack += [*value][::-1]
+    else:
+        state.stack += [Unknown(tuple(candidates))] * count
+
+
+@_step("UNPACK_EX")
+def _unpack_ex(state: Stack, frame: FrameType, counts: int) -> None:
+    candidates = state.places.given(state.pop())
+    state.stack += [Unknown(tuple(candidates))] * ((counts & 0xFF) + 1 + (counts >> 8))
+
+
+@_step("SWAP")
+def _swap(state: Stack, frame: FrameType, depth: int) -> None:
+    missing = depth - len(state.stack)
+    if missing > 0:
+        state.stack[:0] = [UNKNOWN] * missing
+    state.stack[-1], state.stack[-depth] = state.stack[-depth], state.stack[-1]
+
+
+@_step("COPY")
+def _copy(state: Stack, frame: FrameType, depth: int) -> None:
+    state.push(state.peek(depth))
+
+
+@_step("BUILD_STRING")
+def _build_string(state: Stack, frame: FrameType, count: int) -> None:
+    parts = state.pops(count)
+    state.push("".join(parts) if all(type(part) is str for part in parts) else UNKNOWN)
+
+
+@_step("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE")
+def _build(state: Stack, frame: FrameType, count: int) -> None:
+    state.push(state.joined(state.pops(count)))
+
+
+@_step("BUILD_MAP")
+def _build_map(state: Stack, frame: FrameType, count: int) -> None:
+    state.push(state.joined(state.pops(2 * count)))
+
+
+@_step("BUILD_CONST_KEY_MAP")
+def _build_const_key_map(state: Stack, frame: FrameType, count: int) -> None:
+    state.push(state.joined(state.pops(count + 1)))
+
+
+@_step("LIST_TO_TUPLE")
+def _list_to_tuple(state: Stack, frame: FrameType, argument: Any) -> None:
+    pass
+
+
+@_step("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
+def _add(state: Stack, frame: FrameType, depth: int) -> None:
+    _add_to(state, state.pops(1), depth)
+
+
+@_step("MAP_ADD")
+def _map_add(state: Stack, frame: FrameType, depth: int) -> None:
+    _add_to(state, state.pops(2), depth)
+
+
+def _add_to(state: Stack, values: list[Any], depth: int) -> None:
+    container = state.peek(depth)
+    found = state.joined([*values, container]) if values else UNKNOWN
+    for value in values:
+        state.places.given(value)
+    if len(state.stack) >= depth and found.candidates:
+        state.stack[-depth] = found
+
+
+@_step("MATCH_KEYS")
+def _match_keys(state: Stack, frame: FrameType, argument: Any) -> None:
+    subject, keys = state.peek(2), state.peek(1)
+    if is_a(keys, tuple):
+        found = [state.places.item(subject, key) for key in keys]
+        state.push(tuple(found) if not any(is_a(x, Unknown) for x in found) else UNKNOWN)
+    else:
+        state.push(Unknown(tuple(state.places.given(subject))))
+    state.direct = False
+
+
+@_step("MATCH_CLASS")
+def _match_class(state: Stack, frame: FrameType, count: int) -> None:
+    subject, kind, names = state.pops(3)
+    places = state.places
+    places.kind_of(subject)
+    if is_a(kind, type):
+        places.special(kind, ("__instancecheck__",))
+        if is_a(subject, kind):
+            given: Any = places.attribute(kind, "__match_args__") if count else ()
+            positional = given[:count] if is_a(given, tuple) else ()
+            for name in (*positional, *names):
+                places.attribute(subject, name)
+    state.push(UNKNOWN)
+    state.direct = False
+
+
+@_step("MAKE_FUNCTION")
+def _make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> None:
+    flags = argument[1] or 0
+    code = state.pop()
+    state.pops(sum(bool(flags & bit) for bit in (1, 2, 4, 8)))
+    if is_a(code, CodeType):
+        state.made.add(code)
+    state.push(UNKNOWN)
+
+
+@_step("KW_NAMES")
+def _kw_names(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
+    state.names = names
+
+
+@_step("CALL")
+def _call(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]]) -> None:
+    count = argument[0]
+    first, second, *args = state.pops(count + 2)
+    callee = second
+    if first is not NULL:
+        callee, args = first, [second, *args]
+    names, state.names = state.names, ()
+    named = args[len(args) - len(names) :] if names else []
+    _call_of(state, frame, callee, args[: len(args) - len(names)], named)
+
+
+@_step("CALL_FUNCTION_EX")
+def _call_ex(state: Stack, frame: FrameType, argument: Any) -> None:
+    named = [state.pop()] if (argument[1] or 0) & 1 else []
+    given = state.pop()
+    callee = state.pop()
+    if state.stack and state.stack[-1] is NULL:
+        state.pop()
+    for value in (given, *named):
+        state.places.given(value)
+    args = [*given] if is_a(given, tuple) and not is_a(given, Unknown) else [given]
+    _call_of(state, frame, callee, args, named)
+
+
+def _call_of(
+    state: Stack, frame: FrameType, callee: Any, args: list[Any], named: list[Any]
+) -> None:
+    places = state.places
+    state.callee = None
+    while type(callee) is MethodType:
+        callee, args = callee.__func__, [callee.__self__, *args]
+    if callee is super:
+        found = _supers_of(frame, args)
+        state.push(found[0] if len(found) == 1 else Unknown(tuple(found)))
+        return
+    if callee is globals:
+        state.push(places.register(frame.f_globals, "globals()"))
+        return
+    if type(callee) is FunctionType:
+        state.callee = callee
+        if is_framework_code(callee.__code__, callee.__globals__):
+            state.push(places.called(callee, args, named))
+        else:
+            state.push(state.joined([*args, *named]))
+        return
+    kind = type(callee)
+    if is_a(callee, type):
+        state.direct = any(
+            in_python(*each)
+            for each in ((callee, "__init__"), (callee, "__new__"), (kind, "__call__"))
+        )
+        places.special_of(callee, "__init__")
+        places.special_of(callee, "__new__")
+        places.special(callee, ("__call__",))
+    else:
+        places.special(callee, ("__call__",))
+        state.direct = kind is not Unknown and in_python(kind, "__call__")
+    state.push(places.called(callee, args, named))
+
+
+def _supers_of(frame: FrameType, args: list[Any]) -> list[super]:
+    """What `super` may give."""
+    if not args:
+        code = frame.f_code
+        args = [frame.f_locals.get("__class__"), frame.f_locals.get(code.co_varnames[0])]
+    found = []
+    seen = [arg.candidates if is_a(arg, Unknown) else (arg,) for arg in args]
+    for given in itertools.product(*seen):
+        with contextlib.suppress(TypeError):
+            found.append(super(*given))
+    return found

@@ -1,0 +1,126 @@
+"""What objects and their classes have under a name, found without running anybody's code."""
+
+from __future__ import annotations
+
+import types
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback._dispatch.host_state import HostState
+from pullback._symbols import HostNumber
+from pullback.graph.foreign import FRAMEWORK
+from pullback.graph.host import is_a, is_plain
+from pullback.tensor import Tensor
+from pullback.variable import Variable
+
+#: What a lookup returns that finds nothing.
+ABSENT = object()
+#: Values that are no places: a trace sees them as inputs.
+CLOSED = (Tensor, Variable, HostNumber, HostState)
+#: The flag of classes that may change, as those in Python do.
+HEAP_TYPE = 1 << 9
+#: Where iterators come from whose next value nobody else knows.
+_ITERATORS = ("builtins", "itertools", FRAMEWORK)
+
+
+class Unknown:
+    """A value that is not seen: one of these objects from outside, or one that was made now."""
+
+    __slots__ = ("candidates", "kind")
+
+    def __init__(self, candidates: tuple[Any, ...] = (), kind: type | None = None) -> None:
+        self.candidates = candidates
+        #: The class of a new object, if that is known.
+        self.kind = kind
+
+
+class Found(NamedTuple):
+    """An attribute of a class."""
+
+    base: type
+    value: Any
+
+
+def find(kind: type, name: str, after: type | None = None) -> Found | None:
+    """What a class has under a name, as it is; `after` skips the classes up to that one."""
+    order = kind.__mro__
+    for base in order if after is None else order[order.index(after) + 1 :]:
+        space = type.__dict__["__dict__"].__get__(base)
+        if name in space:
+            return Found(base, space[name])
+    return None
+
+
+def found_in(kind: type, name: str, after: type | None = None) -> object:
+    """The same for a guard: the value alone, or `ABSENT`."""
+    found = find(kind, name, after)
+    return ABSENT if found is None else found.value
+
+
+def has_own(owner: object, name: str) -> bool:
+    """Returns whether an object itself has an attribute, or its class."""
+    return name in space_of(owner) or find(type(owner), name) is not None
+
+
+def bytes_of(array: np.ndarray[Any, Any]) -> bytes:
+    """The memory of an array, with what says how to read it."""
+    return repr((array.shape, array.dtype)).encode() + array.tobytes()
+
+
+def space_of(owner: object) -> dict[str, Any]:
+    """The attributes that an object has itself."""
+    try:
+        space = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return space if type(space) is dict else {}
+
+
+def slots_of(kind: type) -> list[tuple[str, Any]]:
+    """The slots of a class, with what reads them."""
+    return [
+        (name, value)
+        for base in kind.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, types.MemberDescriptorType)
+    ]
+
+
+def in_python(kind: type, name: str) -> bool:
+    """Returns whether a class has a method in Python under a name."""
+    found = find(kind, name)
+    return found is not None and is_a(found.value, FunctionType)
+
+
+def is_iterator(value: Any) -> bool:
+    """Returns whether a value is an iterator whose next value nobody else knows."""
+    kind = type(value)
+    return find(kind, "__next__") is not None and kind.__module__.partition(".")[0] in _ITERATORS
+
+
+def is_data_descriptor(value: Any) -> bool:
+    """Returns whether a value in a class goes before what an object has itself."""
+    kind = type(value)
+    return find(kind, "__get__") is not None and (
+        find(kind, "__set__") is not None or find(kind, "__delete__") is not None
+    )
+
+
+def is_simple(key: Any) -> bool:
+    """Returns whether a key is found without anybody's code, and tells itself from others."""
+    kind = type(key)
+    if kind is tuple:
+        return all(map(is_simple, key))
+    by_identity: Any = object.__hash__, object.__eq__
+    return is_plain(key) or (
+        kind is not Unknown and (kind is type or (kind.__hash__, kind.__eq__) == by_identity)
+    )
+
+
+def key_of(key: Any) -> Any:
+    """A key that tells 1 from 1.0 and from True."""
+    if type(key) is tuple:
+        return tuple(map(key_of, key))
+    return key if type(key) is str else (type(key), key if is_plain(key) else id(key))

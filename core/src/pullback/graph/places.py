@@ -1,0 +1,365 @@
+"""What a trace reads outside of its function: each place once, with the value that it had.
+
+`Places` finds values as Python finds them, without running anybody's code: what runs in Python for
+a read (`__getattr__`, a property) is followed as it runs (`pullback.graph.watch`).
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import functools
+import operator
+from collections.abc import Callable, Iterable
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from pullback._symbols import Break, HostNumber
+from pullback.graph.foreign import is_framework
+from pullback.graph.host import CONTAINERS, Guard, contents, is_a, is_plain
+from pullback.graph.lookup import (
+    ABSENT,
+    CLOSED,
+    HEAP_TYPE,
+    Found,
+    Unknown,
+    bytes_of,
+    find,
+    found_in,
+    in_python,
+    is_iterator,
+    is_simple,
+    key_of,
+    slots_of,
+    space_of,
+)
+from pullback.tensor import Tensor
+from pullback.variable import Variable
+
+#: So many items of one container are compared at once with the others.
+_MANY = 8
+_LENGTHS = tuple(kind.__len__ for kind in (list, dict, set, tuple, collections.deque, frozenset))
+
+
+class Places:
+    """The places that a trace has read."""
+
+    def __init__(self) -> None:
+        self._guards: dict[Any, Guard] = {}
+        #: Objects from outside, by identity, and what they are called.
+        self._known: dict[int, tuple[Any, str]] = {}
+        #: Objects that the function makes.
+        self._made: dict[int, Any] = {}
+        self._written: set[Any] = set()
+        #: What containers held before the function wrote to them.
+        self._before: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+        self._candidates: dict[int, tuple[Any, ...]] = {}
+        #: Functions from outside, by their code.
+        self.functions: dict[Any, list[FunctionType]] = collections.defaultdict(list)
+
+    @property
+    def guards(self) -> list[Guard]:
+        """A guard for each place; for many items of a container one for all."""
+        counts: dict[int, int] = collections.Counter(
+            key[1] for key, guard in self._guards.items() if guard.function is operator.getitem
+        )
+        for container, count in counts.items():
+            place, path = self._known[container]
+            if count > _MANY and container not in self._before:
+                self.add(
+                    (contents, container), contents, (place,), contents(place), what_is_in(path)
+                )
+        return [
+            guard
+            for key, guard in self._guards.items()
+            if guard.function is not operator.getitem or (contents, key[1]) not in self._guards
+        ]
+
+    # Objects -----------------------------------------------------------------------------------
+
+    def is_outside(self, value: object) -> bool:
+        """Returns whether an object was there before the function ran."""
+        return id(value) in self._known or (
+            is_a(value, (type, ModuleType)) and id(value) not in self._made
+        )
+
+    def path(self, value: object) -> str:
+        """What an object is called in messages."""
+        known = self._known.get(id(value))
+        if known is not None:
+            return known[1]
+        return value.__name__ if is_a(value, (type, ModuleType)) else type(value).__name__
+
+    def make(self, value: object) -> None:
+        """Notes that the function has made an object."""
+        if id(value) not in self._known:
+            self._made[id(value)] = value
+
+    def register(self, value: Any, path: str) -> Any:
+        """Notes that an object comes from outside; returns it."""
+        kind = type(value)
+        if is_plain(value) or kind in CLOSED or id(value) in self._known or id(value) in self._made:
+            return value
+        if is_a(value, (Tensor, Variable)):
+            return value
+        self._known[id(value)] = value, path
+        if is_a(value, (bytearray, memoryview, array.array)):
+            self.add((bytes, id(value)), bytes, (value,), bytes(value), what_is_in(path))
+        elif is_a(value, np.ndarray):
+            if value.dtype.hasobject:
+                raise Break(
+                    f"reads {path}, an array of Python objects, whose values cannot be compared",
+                    "use a list, or an array of numbers",
+                )
+            self.add((bytes_of, id(value)), bytes_of, (value,), bytes_of(value), what_is_in(path))
+        elif kind is FunctionType:
+            self.functions[value.__code__].append(value)
+        elif kind is MethodType:
+            self.register(value.__self__, path.rpartition(".")[0] or path)
+            self.register(value.__func__, path)
+        elif kind is functools.partial:
+            for part in (value.func, *value.args):
+                self.register(part, path)
+            self.register(value.keywords, f"{path}.keywords")
+        return value
+
+    def function(self, function: FunctionType) -> None:
+        """Reads what a function from outside is called with: its code and its defaults."""
+        path = function.__name__
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value is None:
+                continue  # a call that passes all arguments goes on doing so
+            what = path if name == "__code__" else f"the defaults of {path}"
+            self.add((getattr, id(function), name), getattr, (function, name), value, what)
+            if name != "__code__":
+                self.whole(self.register(value, what))
+
+    def cell(self, function: FunctionType, name: str) -> None:
+        """Reads a variable of an enclosing function."""
+        names = function.__code__.co_freevars
+        if name not in names or function.__closure__ is None:
+            return
+        cell = function.__closure__[names.index(name)]
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return
+        if (id(cell), "cell_contents") not in self._written:
+            key = getattr, id(cell), "cell_contents"
+            self.add(key, getattr, (cell, "cell_contents"), value, name)
+            self.register(value, name)
+
+    def cell_written(self, function: FunctionType, name: str) -> None:
+        """Notes that the function sets a variable of an enclosing function."""
+        names = function.__code__.co_freevars
+        if name in names and function.__closure__ is not None:
+            self._written.add((id(function.__closure__[names.index(name)]), "cell_contents"))
+
+    def name(self, space: dict[str, Any], builtins: dict[str, Any], name: str) -> Any:
+        """Reads a global, or a builtin that no global hides."""
+        for place in (space, builtins):
+            if name in place:
+                value = place[name]
+                if (id(place), name) not in self._written:
+                    key = dict.get, id(place), name
+                    self.add(key, place.get, (name,), value, f"the global {name}")
+                    self.register(value, name)
+                return value
+            self.absent(place, name, f"the global {name}")
+        return Unknown()
+
+    def written(self, owner: object, name: object) -> None:
+        """Notes that the function sets an attribute, a global or an item."""
+        if is_a(owner, Unknown):
+            for candidate in owner.candidates:
+                self.written(candidate, name)
+        elif self.is_outside(owner) or type(owner) is dict:
+            self.snapshot(owner)
+            if not is_a(owner, CONTAINERS) or is_simple(name):
+                self._written.add((id(owner), key_of(name)))
+
+    # Classes ------------------------------------------------------------------------------
+
+    def place(self, owner: Any, name: str, value: Any) -> Any:
+        """Reads an attribute that has this value."""
+        path = f"{self.path(owner)}.{name}"
+        if (id(owner), key_of(name)) not in self._written:
+            read: Any = getattr
+            if in_python(type(owner), "__getattribute__"):
+                read = object.__getattribute__
+            self.add((getattr, id(owner), name), read, (owner, name), value, path)
+            self.register(value, path)
+        return value
+
+    def entry(self, kind: type, name: str, found: Found | None, after: type | None = None) -> Any:
+        """Reads what a class has under a name."""
+        path = f"{kind.__name__}.{name}"
+        value = ABSENT if found is None else found.value
+        if id(kind) in self._made or (id(kind), key_of(name)) in self._written:
+            return value
+        if kind.__flags__ & HEAP_TYPE and not is_framework(kind):
+            key = found_in, id(kind), name, id(after)
+            if after is None and is_a(value, FunctionType) and type(kind) is type:
+                self.add(key, getattr, (kind, name), value, path)
+            else:
+                arguments = (kind, name) if after is None else (kind, name, after)
+                self.add(key, found_in, arguments, value, path)
+        if value is not ABSENT:
+            self.register(value, path)
+        return value
+
+    def special_of(self, kind: type, name: str) -> None:
+        """Reads which method a class has under a name, if it has one."""
+        self.entry(kind, name, find(kind, name))
+
+    def special(self, value: object, names: Iterable[str]) -> None:
+        """Reads which special methods Python would call for an operation with a value."""
+        candidates = value.candidates if is_a(value, Unknown) else (value,)
+        for candidate in candidates:
+            kind = type(candidate)
+            if kind.__flags__ & HEAP_TYPE and kind not in CLOSED and not is_framework(kind):
+                for name in names:
+                    self.special_of(kind, name)
+
+    # Items -------------------------------------------------------------------------------------
+
+    def length(self, container: Any) -> None:
+        """Reads how many items a container has."""
+        if is_a(container, Unknown):
+            for candidate in container.candidates:
+                self.length(candidate)
+        elif is_a(container, CONTAINERS) and type(container).__len__ in _LENGTHS:
+            if self.is_outside(container) and not is_a(container, tuple):
+                before = self._before.get(id(container))
+                count = len(container) if before is None else len(before[1])
+                if is_a(container, dict) and before is not None:
+                    count //= 2
+                what = f"the length of {self.path(container)}"
+                self.add((len, id(container)), len, (container,), count, what)
+        else:
+            self.special(container, ("__bool__", "__len__"))
+            self.given(container)
+
+    def whole(self, container: Any) -> tuple[Any, ...]:
+        """Reads all that a container holds; returns the objects from outside among that."""
+        outside = self.is_outside(container)
+        if outside and id(container) in self._candidates:
+            return self._candidates[id(container)]
+        parts = contents(container)
+        if outside:
+            path = self.path(container)
+            if not is_a(container, (tuple, frozenset)):
+                before = self._before.get(id(container), (None, parts))[1]
+                key = contents, id(container)
+                self.add(key, contents, (container,), before, what_is_in(path))
+            self._candidates[id(container)] = ()  # it may hold itself
+            for part in parts:
+                self.register(part, f"{path}[...]")
+        found = self.outside_of([part for part in parts if not is_plain(part)])
+        inner = [each for part in parts if not is_plain(part) for each in self.given(part)]
+        result = tuple({id(each): each for each in (*found, *inner)}.values())
+        if outside:
+            self._candidates[id(container)] = result
+        return result
+
+    # Code that is not followed -------------------------------------------------------------------
+
+    def given(self, value: Any, *, deep: bool = False, seen: set[int] | None = None) -> Any:
+        """Reads what code in C, or of the framework, may read of a value that it gets.
+
+        Args:
+            value: the value.
+            deep: whether it may read attributes of objects.
+            seen: objects that have been looked at.
+
+        Returns:
+            The objects from outside that it may find.
+        """
+        if is_a(value, Unknown):
+            return tuple(
+                each
+                for candidate in value.candidates
+                for each in (candidate, *self.given(candidate, deep=deep, seen=seen))
+            )
+        if is_plain(value) or is_a(value, (Tensor, Variable, HostNumber, ModuleType, type)):
+            return ()
+        seen = set() if seen is None else seen
+        if id(value) in seen:
+            return ()
+        seen.add(id(value))
+        outside = self.is_outside(value)
+        found: list[Any] = [value] if outside else []
+        if is_a(value, CONTAINERS):
+            found += self.whole(value)
+        elif is_a(value, functools.partial):
+            for part in (value.func, value.args, value.keywords):
+                found += self.given(part, deep=deep, seen=seen)
+        elif is_a(value, MethodType):
+            found += self.given(value.__self__, deep=deep, seen=seen)
+        elif is_a(value, FunctionType) or is_a(value, np.ndarray):
+            pass
+        elif outside and is_iterator(value):
+            raise Break(
+                f"takes values from the iterator {self.path(value)}",
+                "pass what next() gives as an argument",
+            )
+        elif not is_framework(type(value)):
+            space = space_of(value)
+            if outside and deep:
+                self.whole(self.register(space, f"{self.path(value)}.__dict__"))
+                for name, slot in slots_of(type(value)):
+                    with contextlib.suppress(AttributeError):
+                        part = self.place(value, name, slot.__get__(value))
+                        found += self.given(part, deep=True, seen=seen)
+            if deep or not outside:
+                for part in [*space.values()]:
+                    found += self.given(part, deep=deep, seen=seen)
+                    if self.is_outside(part):
+                        found.append(part)
+        return tuple(found)
+
+    # The guards --------------------------------------------------------------------------------
+
+    def add(
+        self, key: Any, function: Callable[..., Any], arguments: Any, value: Any, what: str
+    ) -> None:
+        """Adds a guard, unless there is one for the same."""
+        if key not in self._guards:
+            self._guards[key] = Guard(function, arguments, value, what)
+
+    def absent(self, place: dict[Any, Any], name: Any, what: str) -> None:
+        """Reads that a dict lacks a key."""
+        if (id(place), key_of(name)) not in self._written:
+            key = operator.contains, id(place), key_of(name)
+            self.add(key, operator.contains, (place, name), False, what)
+
+    def snapshot(self, container: Any) -> None:
+        """Keeps what a container holds before the function may write to it."""
+        if is_a(container, Unknown):
+            for candidate in container.candidates:
+                self.snapshot(candidate)
+        elif (
+            is_a(container, CONTAINERS)
+            and id(container) not in self._before
+            and self.is_outside(container)
+        ):
+            self._before[id(container)] = container, contents(container)
+
+    def outside_of(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        """The objects from outside among values."""
+        found: dict[int, Any] = {}
+        for value in values:
+            parts = value.candidates if is_a(value, Unknown) else (value,)
+            for part in parts:
+                if not is_plain(part) and self.is_outside(part):
+                    found[id(part)] = part
+        return tuple(found.values())
+
+
+def what_is_in(path: str) -> str:
+    """What all items of a container are called in messages."""
+    return f"what is in {path}"

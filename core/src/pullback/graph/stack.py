@@ -1,0 +1,116 @@
+"""The stack of a frame that a trace runs, with the values that are seen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from pullback.graph.foreign import FRAMEWORK
+from pullback.graph.host import is_a, is_plain
+from pullback.graph.lookup import Unknown
+from pullback.graph.reads import Reads
+
+#: The file of Python's imports.
+IMPORTS = "<frozen importlib"
+_SKIPPED = ("<pullback ", IMPORTS)
+#: What lies below a function that is called, and any value that nothing is known of.
+NULL, UNKNOWN = Unknown(), Unknown()
+
+
+class Stack:
+    """The stack of a frame, with what is known of the values on it.
+
+    Args:
+        places: what is told what is read.
+        made: the code of functions that the trace makes.
+    """
+
+    def __init__(self, places: Reads, made: set[CodeType]) -> None:
+        self.places = places
+        self.made = made
+        self.stack: list[Any] = []
+        self.is_framework = False
+        #: The functions from outside that the frame may run.
+        self.functions: list[FunctionType] = []
+        #: What functions that an instruction calls have returned.
+        self.returned: list[Any] = []
+        #: Whether the last of them is the result of the instruction.
+        self.direct = False
+        #: The function that the next instruction calls.
+        self.callee: Any = None
+        self.names: tuple[str, ...] = ()
+        #: What to do when the place of the next instruction is known.
+        self.branch: Callable[[int], None] | None = None
+
+    def take_result(self) -> None:
+        """Has the result of the last instruction where it was unknown."""
+        returned, self.returned = self.returned, []
+        if not self.stack or type(self.stack[-1]) is not Unknown or self.stack[-1] is NULL:
+            return
+        if self.direct and returned[-1] is not NotImplemented:
+            self.stack[-1] = returned[-1]
+        else:
+            found = [value for value in returned if self._is_outside(value)]
+            self.stack[-1] = Unknown((*self.stack[-1].candidates, *found))
+
+    def _is_outside(self, value: Any) -> bool:
+        return not is_plain(value) and self.places.is_outside(value)
+
+    def pop(self) -> Any:
+        """Takes the value on top."""
+        return self.stack.pop() if self.stack else UNKNOWN
+
+    def pops(self, count: int) -> list[Any]:
+        """Takes some values, the one on top last."""
+        if not count:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return [UNKNOWN] * (count - len(values)) + values
+
+    def push(self, value: Any) -> None:
+        """Puts a value on top."""
+        self.stack.append(value)
+
+    def peek(self, depth: int) -> Any:
+        """The value at a depth, from 1."""
+        return self.stack[-depth] if len(self.stack) >= depth else UNKNOWN
+
+    def joined(self, values: list[Any]) -> Unknown:
+        """A new object that holds these."""
+        if all(map(is_plain, values)):
+            return UNKNOWN
+        found: list[Any] = []
+        for value in values:
+            if is_a(value, Unknown):
+                found += value.candidates
+            elif self._is_outside(value):
+                found.append(value)
+            elif not is_plain(value):
+                found += self.places.given(value)
+        return Unknown(tuple(found))
+
+    def fit(self, depth: int) -> None:
+        """Has the stack this depth, and what an exception puts there on top."""
+        more = depth - 1
+        if len(self.stack) > more:
+            del self.stack[more:]
+        self.stack += [UNKNOWN] * (depth - len(self.stack))
+
+
+def is_library(space: dict[str, Any]) -> bool:
+    """Returns whether a function with these globals is of Python's library or NumPy."""
+    name = str(space.get("__name__"))
+    top = name.partition(".")[0]
+    stdlib = top in sys.stdlib_module_names and top != "__main__"
+    return stdlib or top == "numpy" or top.startswith("namedtuple_")
+
+
+def is_framework_code(code: CodeType, space: dict[str, Any]) -> bool:
+    """Returns whether a function is the framework's or a backend's, or of Python's imports."""
+    name = str(space.get("__name__"))
+    return name.startswith((f"{FRAMEWORK}.", f"{FRAMEWORK}_")) or code.co_filename.startswith(
+        _SKIPPED
+    )

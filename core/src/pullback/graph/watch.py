@@ -1,0 +1,204 @@
+"""Follows the Python code that a trace runs, and says to `Reads` what it reads.
+
+While a trace runs, the interpreter calls `Watch` before each instruction of each frame that is not
+the framework's: of the user's functions, of installed packages and of Python's library alike. For
+each frame there is a stack beside the interpreter's, with the values that are seen: those of names,
+constants, attributes, items and results of functions in Python. What C code makes is `Unknown`
+until it has a name. So what a function reads is what it has read in this run, and nothing else.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any
+
+from pullback._dispatch.recording import LOCAL
+from pullback.graph.host import is_a
+from pullback.graph.instructions import DIRECT, steps_of
+from pullback.graph.lookup import find, is_iterator
+from pullback.graph.reads import Reads
+from pullback.graph.stack import IMPORTS, Stack, is_framework_code, is_library
+
+#: Files of the framework whose methods named `call` read attributes of a layer.
+_LAYERS = str(Path(__file__).parents[1] / "layers")
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Watch:
+    """Follows one trace.
+
+    Args:
+        places: what is told what is read.
+    """
+
+    def __init__(self, places: Reads) -> None:
+        self.places = places
+        self._states: dict[FrameType, _Followed] = {}
+        #: The code of functions that the trace makes.
+        self.made: set[CodeType] = set()
+        self._before: Any = None
+        self._collects = False
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace()
+        # What it calls when it collects is no part of the function.
+        self._collects = gc.isenabled()
+        gc.disable()
+        sys.settrace(self._called)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        sys.settrace(self._before)
+        if self._collects:
+            gc.enable()
+        self._states.clear()
+
+    def _called(self, frame: FrameType, event: str, arg: object) -> Any:
+        """Follows a frame that begins, or a generator that goes on."""
+        code = frame.f_code
+        state = self._states.get(frame)
+        if state is None:
+            back = self._states.get(frame.f_back) if frame.f_back is not None else None
+            if LOCAL.state.capture is None:
+                return None
+            if back is None and self._is_apart(frame):
+                return None
+            if is_framework_code(code, frame.f_globals) and not self._is_of_layer(frame):
+                if back is None:
+                    return None
+                frame.f_trace_lines = False
+                return back.result_of_framework
+            state = self._states[frame] = _Followed(self, frame, back)
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
+        return state.step
+
+    def _is_apart(self, frame: FrameType) -> bool:
+        """Returns whether a frame is no part of the function: the framework's own, or an import."""
+        if is_library(frame.f_globals) and frame.f_code not in self.places.functions:
+            return True
+        at = frame.f_back
+        while at is not None and at not in self._states:
+            if at.f_code.co_filename.startswith(IMPORTS):
+                return True
+            at = at.f_back
+        return False
+
+    @staticmethod
+    def _is_of_layer(frame: FrameType) -> bool:
+        code = frame.f_code
+        return code.co_name in ("call", "__call__") and (
+            code.co_filename.startswith(_LAYERS) and not code.co_filename.endswith("layer.py")
+        )
+
+    def ended(self, frame: FrameType) -> None:
+        """Forgets a frame."""
+        self._states.pop(frame, None)
+
+    def state_of(self, frame: FrameType | None) -> _Followed | None:
+        """What is known of a frame."""
+        return None if frame is None else self._states.get(frame)
+
+
+class _Followed(Stack):
+    """A frame: its stack, as far as it is seen."""
+
+    def __init__(self, watch: Watch, frame: FrameType, back: _Followed | None) -> None:
+        super().__init__(watch.places, watch.made)
+        self.watch = watch
+        code = frame.f_code
+        self.steps, self.depths = steps_of(code)
+        self.is_framework = is_framework_code(code, frame.f_globals)
+        self.functions = [] if self.is_framework else self._find(frame, back)
+        self._begin(frame, back)
+
+    def _begin(self, frame: FrameType, back: _Followed | None) -> None:
+        """Notes where the arguments come from."""
+        code, places = frame.f_code, self.places
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if code.co_name == "__init__":
+            places.make(first)
+        if back is None and code not in self.watch.made:
+            count = code.co_argcount + code.co_kwonlyargcount
+            for name in code.co_varnames[:count]:
+                value = frame.f_locals.get(name)
+                if not is_a(value, (list, dict, set)):
+                    places.register(value, type(value).__name__ if value is first else name)
+        for function in self.functions:
+            places.function(function)
+
+    def _find(self, frame: FrameType, back: _Followed | None) -> list[FunctionType]:
+        """The functions from outside that the frame may run."""
+        code, places = frame.f_code, self.places
+        known = places.functions.get(code)
+        if back is not None and back.callee is not None and back.callee.__code__ is code:
+            return [back.callee] if places.is_outside(back.callee) else []
+        if code.co_argcount:
+            first: Any = frame.f_locals.get(code.co_varnames[0])
+            for kind in (type(first), first) if is_a(first, type) else (type(first),):
+                found = find(kind, code.co_name)
+                function = None if found is None else found.value
+                if is_a(function, property):
+                    function = function.fget
+                elif is_a(function, (classmethod, staticmethod)):
+                    function = function.__func__
+                if is_a(function, FunctionType) and function.__code__ is code:
+                    places.special_of(kind, code.co_name)
+                    return [places.register(function, function.__name__)]
+        if known is not None:
+            return known
+        if code in self.watch.made or code.co_name == "<module>":
+            return []
+        # Called by code that is not followed, which holds it.
+        holders = [each for each in gc.get_referrers(code) if is_a(each, FunctionType)]
+        return [places.register(function, function.__name__) for function in holders]
+
+    # Events ------------------------------------------------------------------------------------
+
+    def step(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Is called by the interpreter."""
+        if event == "opcode":
+            at = frame.f_lasti
+            if self.branch is not None:
+                branch, self.branch = self.branch, None
+                branch(at)
+            if self.returned:
+                self.take_result()
+            depth = self.depths.get(at)
+            if depth is not None:
+                # An exception has come here.
+                self.fit(depth)
+            run, argument, name = self.steps[at]
+            self.direct = name in DIRECT
+            run(self, frame, argument)
+        elif event == "return":
+            back = self.watch.state_of(frame.f_back)
+            if back is not None:
+                code = frame.f_code
+                is_init = code.co_name == "__init__" and code.co_argcount
+                back.returned.append(frame.f_locals.get(code.co_varnames[0]) if is_init else arg)
+            if not frame.f_code.co_flags & _GENERATORS:
+                self.watch.ended(frame)
+        return self.step
+
+    def result_of_framework(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Is called for frames of the framework that this one calls."""
+        if event == "return":
+            parts = [arg]
+            if is_a(arg, (list, tuple)):
+                parts += arg
+            elif is_a(arg, dict):
+                parts += arg.values()
+            for part in parts:
+                if not is_a(part, (list, dict, set, tuple)) and not is_iterator(part):
+                    self.places.register(part, frame.f_code.co_name)
+            self.returned.append(arg)
+        return self.result_of_framework
