@@ -1,4 +1,4 @@
-"""What captured functions read outside: changed after the trace, each is seen or an error.
+"""Values that captured functions read outside: changed after the trace, each is seen.
 
 Each row is one way to hold and read a value: it makes a function, and what changes the value.
 """
@@ -36,7 +36,7 @@ def x():
 
 
 def outcome(f):
-    """What a call gives: numbers, dtype, or the kind of its error."""
+    """Returns what a call gives: numbers and dtype, or the kind of its error."""
     try:
         result = f(x())
     except pb.errors.CaptureError:

@@ -1,7 +1,7 @@
 """Sorts the guards of a trace: what each run of its program compares.
 
-What the function has read, `pullback.graph.watch` has seen. What it has changed itself since is no
-guard, or an error: a tensor that it keeps for its next call.
+`pullback.graph.watch` has seen what the function reads. A tensor of the trace that the function
+has put where it read one is an error: its next call would read that.
 """
 
 from __future__ import annotations

@@ -62,11 +62,7 @@ class Number(NamedTuple):
 def is_plain(value: object) -> bool:
     """Returns whether a value is one that nothing changes and that holds no other object."""
     kind = type(value)
-    return (
-        kind in _VALUES
-        or issubclass(kind, Device)
-        or (issubclass(kind, np.generic) and kind.__module__ == "numpy")
-    )
+    return kind in _VALUES or issubclass(kind, Device) or (issubclass(kind, np.generic))
 
 
 def is_a(value: object, kinds: Any) -> TypeGuard[Any]:
@@ -92,7 +88,7 @@ def same(value: Any, before: Any) -> bool:
         return same(value.real, before.real) and same(value.imag, before.imag)
     if kind is frozenset:
         return {*map(_key, value)} == {*map(_key, before)}
-    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
+    if issubclass(kind, np.generic):
         return bool(value.tobytes() == before.tobytes() and value.dtype == before.dtype)
     return kind in (int, str, bool, bytes, range) and bool(value == before)
 

@@ -1,7 +1,7 @@
-"""What each instruction reads, and what it does to the stack of its frame.
+"""The instructions: what each reads, and what it does to the stack of its frame.
 
-The effects are those of CPython 3.11. An instruction that is not in the table forgets the stack:
-the values on it are seen again when they are loaded from a name.
+The effects are those of CPython 3.11. An instruction that is not in the table forgets the stack: a
+read of a value that was on it is an error.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code
 #: Special methods by the instructions that call them.
 _SPECIAL = {
     "GET_ITER": ("__iter__", "__getitem__"),
+    "GET_YIELD_FROM_ITER": ("__iter__", "__getitem__"),
     "FOR_ITER": ("__next__",),
     "BEFORE_WITH": ("__enter__", "__exit__"),
     "UNARY_NEGATIVE": ("__neg__",),
@@ -58,7 +59,8 @@ _PLAIN: dict[str, tuple[int, int]] = {
     "POP_JUMP_FORWARD_IF_NONE": (1, 0), "POP_JUMP_FORWARD_IF_NOT_NONE": (1, 0),
     "POP_JUMP_BACKWARD_IF_NONE": (1, 0), "POP_JUMP_BACKWARD_IF_NOT_NONE": (1, 0),
     "PUSH_EXC_INFO": (1, 2), "CHECK_EXC_MATCH": (1, 1), "MATCH_MAPPING": (0, 1),
-    "MATCH_SEQUENCE": (0, 1), "WITH_EXCEPT_START": (0, 1),
+    "MATCH_SEQUENCE": (0, 1), "RAISE_VARARGS": (0, 0), "PRINT_EXPR": (1, 0),
+    "WITH_EXCEPT_START": (0, 1), "LIST_TO_TUPLE": (0, 0),
 }  # fmt: skip
 
 
@@ -112,7 +114,7 @@ def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any, 
     elif name == "KW_NAMES":
         argument = code.co_consts[instruction.arg or 0]
     elif name in _SPECIAL:
-        argument = instruction.arg, _SPECIAL[name]
+        argument = instruction.argval, _SPECIAL[name]
     return run, argument, name
 
 
@@ -129,6 +131,11 @@ def _forget(state: Stack, frame: FrameType, argument: Any) -> None:
 
 
 @_step("PUSHNULL")
+def _push_null(state: Stack, frame: FrameType, argument: Any) -> None:
+    state.push(NULL)
+
+
+@_step("PUSH_NULL")
 def _push_null(state: Stack, frame: FrameType, argument: Any) -> None:
     state.push(NULL)
 
@@ -184,6 +191,11 @@ def _load_global(state: Stack, frame: FrameType, argument: tuple[str, int]) -> N
 def _load_name(state: Stack, frame: FrameType, name: str) -> None:
     is_local = name in frame.f_locals and frame.f_locals is not frame.f_globals
     state.push(frame.f_locals[name] if is_local else _named(state, frame, name))
+
+
+@_step("DELETE_GLOBAL")
+def _delete_global(state: Stack, frame: FrameType, name: str) -> None:
+    state.places.written(frame.f_globals, name)
 
 
 @_step("STORE_GLOBAL")
@@ -290,18 +302,20 @@ def _binary(state: Stack, frame: FrameType, operator: str) -> None:
     _given(state, [left, right])
 
 
-@_step("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "BEFORE_WITH", "GET_ITER")
+@_step(
+    "UNARY_NEGATIVE",
+    "UNARY_POSITIVE",
+    "UNARY_INVERT",
+    "BEFORE_WITH",
+    "GET_ITER",
+    "GET_YIELD_FROM_ITER",
+)
 def _operate(state: Stack, frame: FrameType, argument: tuple[Any, tuple[str, ...]]) -> None:
     value = state.pop()
     state.places.special(value, argument[1])
     if "__exit__" in argument[1]:
         state.push(UNKNOWN)
     _given(state, [value])
-
-
-@_step("GET_YIELD_FROM_ITER")
-def _iterate(state: Stack, frame: FrameType, argument: Any) -> None:
-    _given(state, [state.pop()])
 
 
 @_step("FORMAT_VALUE")
@@ -364,32 +378,14 @@ def _for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
     iterator = state.peek(1)
     state.places.special(iterator, argument[1])
     candidates = state.places.given(iterator)
-    target = _target(frame)
     state.push(Unknown(tuple(candidates)))
 
     def branch(at: int) -> None:
-        if at == target:
+        if at == argument[0]:
             state.pops(2)
             state.returned.clear()
 
     state.branch = branch
-
-
-def _target(frame: FrameType) -> int:
-    return _targets(frame.f_code)[frame.f_lasti]
-
-
-@cache
-def _targets(code: CodeType) -> dict[int, int]:
-    targets: dict[int, int] = {}
-    prefixes: list[int] = []
-    for instruction in dis.get_instructions(code):
-        prefixes.append(instruction.offset)
-        if instruction.opname in ("FOR_ITER", "SEND"):
-            targets |= dict.fromkeys(prefixes, instruction.argval)
-        if instruction.opname != "EXTENDED_ARG":
-            prefixes = []
-    return targets
 
 
 @_step("SEND")
@@ -455,11 +451,6 @@ def _build_map(state: Stack, frame: FrameType, count: int) -> None:
 @_step("BUILD_CONST_KEY_MAP")
 def _build_const_key_map(state: Stack, frame: FrameType, count: int) -> None:
     state.push(state.joined(state.pops(count + 1)))
-
-
-@_step("LIST_TO_TUPLE")
-def _list_to_tuple(state: Stack, frame: FrameType, argument: Any) -> None:
-    pass
 
 
 @_step("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
@@ -585,7 +576,7 @@ def _call_of(
 
 
 def _supers_of(frame: FrameType, args: list[Any]) -> list[super]:
-    """What `super` may give."""
+    """Returns what `super` may give."""
     if not args:
         code = frame.f_code
         args = [frame.f_locals.get("__class__"), frame.f_locals.get(code.co_varnames[0])]

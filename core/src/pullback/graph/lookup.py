@@ -1,4 +1,4 @@
-"""What objects and their classes have under a name, found without running anybody's code."""
+"""Attributes of objects and classes, found without running anybody's code."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import numpy as np
 
 from pullback._dispatch.host_state import HostState
 from pullback._symbols import HostNumber
-from pullback.graph.foreign import FRAMEWORK
+from pullback.graph.foreign import FRAMEWORK, is_framework
 from pullback.graph.host import is_a, is_plain
 from pullback.tensor import Tensor
-from pullback.variable import Variable
 
 #: What a lookup returns that finds nothing.
 ABSENT = object()
-#: Values that are no places: a trace sees them as inputs.
-CLOSED = (Tensor, Variable, HostNumber, HostState)
 #: The flag of classes that may change, as those in Python do.
 HEAP_TYPE = 1 << 9
 #: Where iterators come from whose next value nobody else knows.
@@ -36,6 +33,10 @@ class Unknown:
         self.kind = kind
 
 
+#: A value that an instruction has left which is not known.
+LOST = Unknown()
+
+
 class Found(NamedTuple):
     """An attribute of a class."""
 
@@ -44,7 +45,7 @@ class Found(NamedTuple):
 
 
 def find(kind: type, name: str, after: type | None = None) -> Found | None:
-    """What a class has under a name, as it is; `after` skips the classes up to that one."""
+    """Returns what a class has under a name, as it is; `after` skips the classes up to that."""
     order = kind.__mro__
     for base in order if after is None else order[order.index(after) + 1 :]:
         space = type.__dict__["__dict__"].__get__(base)
@@ -92,6 +93,14 @@ def in_python(kind: type, name: str) -> bool:
     """Returns whether a class has a method in Python under a name."""
     found = find(kind, name)
     return found is not None and is_a(found.value, FunctionType)
+
+
+def is_input(value: object) -> bool:
+    """Returns whether a trace has a value as an input: a tensor, a variable, a number of a run."""
+    kind = type(value)
+    return issubclass(kind, (Tensor, HostNumber, HostState)) or any(
+        is_framework(base) and "__pullback_tensor__" in vars(base) for base in kind.__mro__
+    )
 
 
 def is_iterator(value: Any) -> bool:

@@ -1,8 +1,4 @@
-"""What a trace reads outside of its function: each place once, with the value that it had.
-
-`Places` finds values as Python finds them, without running anybody's code: what runs in Python for
-a read (`__getattr__`, a property) is followed as it runs (`pullback.graph.watch`).
-"""
+"""The places that a trace reads outside of its function, each once with the value that it had."""
 
 from __future__ import annotations
 
@@ -17,27 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from pullback._symbols import Break, HostNumber
+from pullback._symbols import Break
 from pullback.graph.foreign import is_framework
 from pullback.graph.host import CONTAINERS, Guard, contents, is_a, is_plain
 from pullback.graph.lookup import (
     ABSENT,
-    CLOSED,
     HEAP_TYPE,
+    LOST,
     Found,
     Unknown,
     bytes_of,
     find,
     found_in,
     in_python,
+    is_input,
     is_iterator,
     is_simple,
     key_of,
     slots_of,
     space_of,
 )
-from pullback.tensor import Tensor
-from pullback.variable import Variable
 
 #: So many items of one container are compared at once with the others.
 _MANY = 8
@@ -87,7 +82,7 @@ class Places:
         )
 
     def path(self, value: object) -> str:
-        """What an object is called in messages."""
+        """Returns what an object is called in messages."""
         known = self._known.get(id(value))
         if known is not None:
             return known[1]
@@ -101,9 +96,9 @@ class Places:
     def register(self, value: Any, path: str) -> Any:
         """Notes that an object comes from outside; returns it."""
         kind = type(value)
-        if is_plain(value) or kind in CLOSED or id(value) in self._known or id(value) in self._made:
+        if is_plain(value) or id(value) in self._known or id(value) in self._made:
             return value
-        if is_a(value, (Tensor, Variable)):
+        if is_input(value):
             return value
         self._known[id(value)] = value, path
         if is_a(value, (bytearray, memoryview, array.array)):
@@ -221,7 +216,7 @@ class Places:
         candidates = value.candidates if is_a(value, Unknown) else (value,)
         for candidate in candidates:
             kind = type(candidate)
-            if kind.__flags__ & HEAP_TYPE and kind not in CLOSED and not is_framework(kind):
+            if kind.__flags__ & HEAP_TYPE and not is_framework(kind):
                 for name in names:
                     self.special_of(kind, name)
 
@@ -280,12 +275,13 @@ class Places:
             The objects from outside that it may find.
         """
         if is_a(value, Unknown):
+            self.check(value)
             return tuple(
                 each
                 for candidate in value.candidates
                 for each in (candidate, *self.given(candidate, deep=deep, seen=seen))
             )
-        if is_plain(value) or is_a(value, (Tensor, Variable, HostNumber, ModuleType, type)):
+        if is_plain(value) or is_input(value) or is_a(value, (ModuleType, type)):
             return ()
         seen = set() if seen is None else seen
         if id(value) in seen:
@@ -324,6 +320,13 @@ class Places:
 
     # The guards --------------------------------------------------------------------------------
 
+    def check(self, value: Unknown) -> None:
+        """Raises a `Break` for a value that instructions have left which are not followed."""
+        if value is LOST:
+            raise Break(
+                "reads a value that is not followed", "assign the value to a variable first"
+            )
+
     def add(
         self, key: Any, function: Callable[..., Any], arguments: Any, value: Any, what: str
     ) -> None:
@@ -361,5 +364,5 @@ class Places:
 
 
 def what_is_in(path: str) -> str:
-    """What all items of a container are called in messages."""
+    """Returns what all items of a container are called in messages."""
     return f"what is in {path}"

@@ -1,4 +1,4 @@
-"""What an attribute, an item or a call reads outside, found as Python finds it."""
+"""Reads of attributes and items, and of calls, found as Python finds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pullback.graph.foreign import FRAMEWORK, generator_of, has_drawn, is_framew
 from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.graph.lookup import (
     ABSENT,
-    CLOSED,
     HEAP_TYPE,
     Found,
     Unknown,
@@ -24,13 +23,12 @@ from pullback.graph.lookup import (
     has_own,
     in_python,
     is_data_descriptor,
+    is_input,
     is_simple,
     key_of,
     space_of,
 )
 from pullback.graph.places import Places
-from pullback.tensor import Tensor
-from pullback.variable import Variable
 
 #: What is called in C: with an object, and with an object as the first argument.
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
@@ -61,6 +59,7 @@ class Reads(Places):
         """
         kind = type(owner)
         if kind is Unknown:
+            self.check(owner)
             values = [self.attribute(candidate, name) for candidate in owner.candidates]
             if owner.kind is not None:
                 values.append(self.entry(owner.kind, name, find(owner.kind, name)))
@@ -71,7 +70,7 @@ class Reads(Places):
             return self._of_module(owner, name)
         if is_a(owner, type):
             return self._of_class(owner, name)
-        if kind in CLOSED or is_plain(owner):
+        if is_input(owner) or is_plain(owner):
             return Unknown()
         outside = self.is_outside(owner)
         if not plain and in_python(kind, "__getattribute__"):
@@ -139,7 +138,7 @@ class Reads(Places):
         return self._bound_to_class(value, owner, f"{owner.__name__}.{name}")
 
     def _described(self, owner: Any, name: str, found: Found) -> Any:
-        """What a descriptor of a class gives for one of its objects."""
+        """Returns what a descriptor of a class gives for one of its objects."""
         kind, (base, value) = type(owner), found
         outside = self.is_outside(owner)
         form = type(value)
@@ -221,9 +220,10 @@ class Reads(Places):
         """Reads an item of a container; `plain` goes past the `__getitem__` of a class."""
         kind = type(container)
         if kind is Unknown:
+            self.check(container)
             found = [self.item(candidate, key) for candidate in container.candidates]
             return Unknown(self.outside_of([*container.candidates, *found]))
-        if kind is HostNumber or is_a(container, (Tensor, Variable)):
+        if is_input(container):
             self.given(key)
             return Unknown()
         if kind is types.MappingProxyType:
@@ -396,7 +396,7 @@ class Reads(Places):
         for each in value.candidates if is_a(value, Unknown) else (value,):
             kind = type(each)
             may_change = kind.__flags__ & HEAP_TYPE and not is_framework(kind)
-            if may_change and not is_a(each, (*CLOSED, type)) and self.is_outside(each):
+            if may_change and not is_a(each, type) and self.is_outside(each):
                 key = getattr, id(each), "__class__"
                 what = f"the class of {self.path(each)}"
                 self.add(key, getattr, (each, "__class__"), kind, what)

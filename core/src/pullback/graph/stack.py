@@ -7,9 +7,11 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from pullback.graph.foreign import FRAMEWORK
 from pullback.graph.host import is_a, is_plain
-from pullback.graph.lookup import Unknown
+from pullback.graph.lookup import LOST, Unknown
 from pullback.graph.reads import Reads
 
 #: The file of Python's imports.
@@ -60,7 +62,7 @@ class Stack:
 
     def pop(self) -> Any:
         """Takes the value on top."""
-        return self.stack.pop() if self.stack else UNKNOWN
+        return self.stack.pop() if self.stack else LOST
 
     def pops(self, count: int) -> list[Any]:
         """Takes some values, the one on top last."""
@@ -68,7 +70,7 @@ class Stack:
             return []
         values = self.stack[-count:]
         del self.stack[-count:]
-        return [UNKNOWN] * (count - len(values)) + values
+        return [LOST] * (count - len(values)) + values
 
     def push(self, value: Any) -> None:
         """Puts a value on top."""
@@ -76,7 +78,7 @@ class Stack:
 
     def peek(self, depth: int) -> Any:
         """The value at a depth, from 1."""
-        return self.stack[-depth] if len(self.stack) >= depth else UNKNOWN
+        return self.stack[-depth] if len(self.stack) >= depth else LOST
 
     def joined(self, values: list[Any]) -> Unknown:
         """A new object that holds these."""
@@ -105,7 +107,7 @@ def is_library(space: dict[str, Any]) -> bool:
     name = str(space.get("__name__"))
     top = name.partition(".")[0]
     stdlib = top in sys.stdlib_module_names and top != "__main__"
-    return stdlib or top == "numpy" or top.startswith("namedtuple_")
+    return stdlib or top == np.__name__ or top.startswith("namedtuple_")
 
 
 def is_framework_code(code: CodeType, space: dict[str, Any]) -> bool:

@@ -104,7 +104,7 @@ class Watch:
         self._states.pop(frame, None)
 
     def state_of(self, frame: FrameType | None) -> _Followed | None:
-        """What is known of a frame."""
+        """Returns what is known of a frame."""
         return None if frame is None else self._states.get(frame)
 
 
