@@ -129,6 +129,11 @@ def matched(value):
             return found
 
 
+def updated(value):
+    value |= 1
+    return value
+
+
 def first(x, *_, **__):
     return x
 
@@ -176,7 +181,7 @@ def an_attribute(rng, inner):
             "({} | 1)", "(1 | {})", "({} >> 1)", "({} @ 1)", "divmod({}, 1)", "(-{})", "(~{})",
             "(+{})", "abs({})", "round({})", "entered({})", "[*{}][0]", "next(iter({}))",
             "({} < 1)", "functools.reduce(operator.or_, [{}, 1])", "type({}).get({})",
-            "(lambda a: [a := a | 1, a][1])({})",
+            "updated({})",
         ]  # fmt: skip
     if isinstance(thing, Below):
         ways += ["{}.twice_above()", "super(Below, {}).get()"]
@@ -345,7 +350,7 @@ CONTEXTS = (
     "return x * sum(delegated(lambda: {}))",
     "with managed(lambda: {}) as k:\n    return x * k",
     "def inner(x):\n    return x * {}\nreturn inner(x)",
-    "return x * (k if (k := {}) is not None else 0)",
+    "if (k := {}) is not None:\n    x = x * k\nreturn x",
     "return x * first(*[{}], **dict(a=1))",
     "i = 0\nwhile i < 1:\n    x, i = x * {}, i + 1\nreturn x",
     "return x * float(str(float({})))",

@@ -130,11 +130,6 @@ def _forget(state: Stack, frame: FrameType, argument: Any) -> None:
     state.stack.clear()
 
 
-@_step("PUSHNULL")
-def _push_null(state: Stack, frame: FrameType, argument: Any) -> None:
-    state.push(NULL)
-
-
 @_step("PUSH_NULL")
 def _push_null(state: Stack, frame: FrameType, argument: Any) -> None:
     state.push(NULL)
