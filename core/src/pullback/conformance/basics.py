@@ -60,7 +60,8 @@ def _round_trip(device: Device, host: Array) -> None:
         subject = f"{_kind(device)}.from_host"
         native = _called(subject, argument, backend.from_host, host, device.native, copy=copy)
         for name in ("shape", "dtype"):
-            require(hasattr(native, name), subject, f"returned {native!r}, which has no .{name}")
+            if not hasattr(native, name):
+                raise ConformanceError(f"{subject}: returned {native!r}, which has no .{name}")
         require(
             tuple(native.shape) == host.shape,
             subject,
