@@ -93,14 +93,22 @@ def pullback_register_backend(register):
 """
 
 
+def install(folder, name, text):
+    """Installs a backend for both kinds of devices in a folder, as pip leaves it."""
+    (folder / f"pullback_{name}.py").write_text(text)
+    info = folder / f"pullback_{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pullback-{name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[pullback.backends.cpu]\n{name} = pullback_{name}\n"
+        f"[pullback.backends.gpu]\n{name} = pullback_{name}\n"
+    )
+
+
 @pytest.fixture
 def installed(tmp_path):
     """Installs the backend "mill" for a process; returns its environment."""
-    (tmp_path / "pullback_mill.py").write_text(PLUGIN)
-    info = tmp_path / "pullback_mill-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pullback-mill\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[pullback.backends.cpu]\nmill = pullback_mill\n")
+    install(tmp_path, "mill", PLUGIN)
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     return {**os.environ, "PYTHONPATH": path}
 
@@ -191,6 +199,25 @@ def test_a_process_that_hangs_ends_with_its_parent(how, installed, tmp_path):
         finally:
             parent.kill()
     assert gone(int(pids.read_text()))
+
+
+@pytest.mark.parametrize("options", [(), ("--timeout", "0")])
+def test_no_check_loads_another_backend(options, installed, tmp_path):
+    install(tmp_path, "loom", "import os; open(os.environ['LOOM'], 'w').close(); import nothing")
+    seen = tmp_path / "seen"
+    environment = {**installed, "LOOM": str(seen)}
+    # What moves arrays, makes them, draws them, casts them, and what a step of training is made of.
+    ops = "backend,to_device,arange,full,random_bits,astype,sgd_update,positive"
+    done = subprocess.run(
+        command("mill", "--quick", "--ops", ops, *options),
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not seen.exists()
+    # The package is there: who asks for all devices loads it.
+    code = "import pullback as pb; pb.devices()"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True)
+    assert seen.exists()
 
 
 def test_basics_that_hang_stop_the_run(installed):

@@ -40,9 +40,6 @@ def shared(case: Case) -> None:
     """Checks the result where one tensor is two of the inputs, as in x - x.
 
     Libraries simplify such calls, or write into what they take for an input of their own.
-
-    Raises:
-        ConformanceError: with the two inputs.
     """
     for first, second in _pairs(case):
         array = _at(case.inputs, second)
@@ -61,11 +58,7 @@ def shared(case: Case) -> None:
 
 @check(Area.EDGES, per="kind", applies=has_several)
 def alone_laid_out(case: Case) -> None:
-    """Checks the result where one input has another memory layout than the others.
-
-    Raises:
-        ConformanceError: with the layout and the input.
-    """
+    """Checks the result where one input has another memory layout than the others."""
     places = [place for place in _places(case.inputs) if _at(case.inputs, place).ndim]
     for (name, lay), place in itertools.product(LAYOUTS.items(), places[:4]):
         if name in REPEATED:

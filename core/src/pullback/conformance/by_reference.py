@@ -70,11 +70,7 @@ def _is_alone(case: Case) -> bool:
 
 @check(Area.GRADIENTS, per="dtype", applies=_is_alone)
 def reference_gradient(case: Case) -> None:
-    """Checks that the gradient has the dtype of its input and agrees with differences.
-
-    Raises:
-        ConformanceError: if it does not.
-    """
+    """Checks that the gradient has the dtype of its input and agrees with differences."""
     loss = ReferenceLoss(case)
     d = loss.d
     if not d.wanted or not loss.cotangents:
@@ -102,11 +98,7 @@ def reference_gradient(case: Case) -> None:
     applies=lambda case: case.dtype == dtypes.float32 and _is_alone(case),
 )
 def reference_second_gradient(case: Case) -> None:
-    """Checks that the gradient of <gradient, v> along u is the mixed second difference.
-
-    Raises:
-        ConformanceError: if it is not.
-    """
+    """Checks that the gradient of <gradient, v> along u is the mixed second difference."""
     loss = ReferenceLoss(case)
     d = loss.d
     if not d.wanted or not loss.cotangents or case.suite.compare is not None or case.dtype is None:

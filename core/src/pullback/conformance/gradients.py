@@ -54,11 +54,7 @@ def has_wide(case: Case) -> bool:
 
 @check(Area.GRADIENTS, per="dtype", applies=_is_wide)
 def gradient(case: Case) -> None:
-    """Checks the gradient of every differentiable input, its shape and its dtype.
-
-    Raises:
-        ConformanceError: if it does not agree with central differences.
-    """
+    """Checks the gradient of every differentiable input, its shape and its dtype."""
     d = Differentiation(case)
     if not d.wanted:
         return
@@ -82,11 +78,7 @@ def gradient(case: Case) -> None:
 
 @check(Area.SECOND, per="dtype", applies=_is_wide)
 def second_gradient(case: Case) -> None:
-    """Checks the gradient of <gradient, v> with respect to the inputs and to the cotangent.
-
-    Raises:
-        ConformanceError: if it does not agree with central differences.
-    """
+    """Checks the gradient of <gradient, v> with respect to the inputs and to the cotangent."""
     d = Differentiation(case)
     if not d.wanted:
         return
@@ -147,11 +139,7 @@ def second_gradient(case: Case) -> None:
     spared=runs_body,
 )
 def narrow_gradient(case: Case) -> None:
-    """Checks that the gradient in a narrower dtype has that dtype and the value of float64.
-
-    Raises:
-        ConformanceError: if it does not.
-    """
+    """Checks that the gradient in a narrower dtype has that dtype and the value of float64."""
     d = Differentiation(case)
     if not d.wanted:
         return

@@ -52,11 +52,7 @@ def compiles_programs(device: Device) -> bool:
 
 @check(Area.VALUES, per="backend", applies=compiles_programs)
 def programs(device: Device) -> None:
-    """Checks graphs with inputs among their results, values twice, constants, and many calls.
-
-    Raises:
-        ConformanceError: with the program and the way in which it was called.
-    """
+    """Checks graphs with inputs among their results, values twice, constants, and many calls."""
     constant = to_tensor(_arrays(3)[0], device)
     every: dict[str, Program] = {
         "inputs as results": lambda x, y: (x, negative(y), y),

@@ -24,11 +24,7 @@ TURNS = 20
 
 @check(Area.EDGES, per="kind", applies=is_prepared)
 def prepared_again(case: Case) -> None:
-    """Checks a kernel that is made ready: other values, all layouts, earlier results, two threads.
-
-    Raises:
-        ConformanceError: with the call whose result is not that of the kernel.
-    """
+    """Checks a kernel made ready: other values, all layouts, earlier results, two threads."""
     resolved = case.resolved(case.tensors())
     plan, backend = resolved.plan, case.device.backend
     if plan.kernel is None:

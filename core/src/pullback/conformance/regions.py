@@ -53,11 +53,7 @@ def fuses(case: Case) -> bool:
 
 @check(Area.VALUES, per="size", applies=fuses)
 def fused(case: Case) -> None:
-    """Checks that programs give the same bits with fused kernels as with the calls one by one.
-
-    Raises:
-        ConformanceError: with the program that differs, and the calls of its fused kernels.
-    """
+    """Checks that programs give the same bits with fused kernels as with the calls one by one."""
     for fuser in tuple(case.device.backend.fusers()):
         if case.op.name not in fuser.ops:
             continue

@@ -29,11 +29,7 @@ LARGE = 2**14
 
 @check(Area.EDGES, applies=has_layouts, spared=runs_body, by_value=True)
 def lasting(case: Case) -> None:
-    """Checks that a later call does not change an earlier result: kernels do not reuse buffers.
-
-    Raises:
-        ConformanceError: if the result has changed.
-    """
+    """Checks that a later call does not change an earlier result: kernels do not reuse buffers."""
     before = results(case.call())
     kept = [np.array(array) for array in before]
     try:
@@ -63,11 +59,7 @@ def _other(value: object, floats: bool) -> object:
 
 @check(Area.EDGES, per="size", applies=takes_arrays, by_value=True)
 def repeated(case: Case) -> None:
-    """Checks that the same call has the same bits later, and that earlier results stay.
-
-    Raises:
-        ConformanceError: with the number of the call.
-    """
+    """Checks that the same call has the same bits later, and that earlier results stay."""
     other_call = _other_call(case)
     inputs = case.tensors()
     first = case.call(inputs)
@@ -89,11 +81,7 @@ def repeated(case: Case) -> None:
 
 @check(Area.EDGES, per="size", applies=takes_arrays, by_value=True)
 def threads(case: Case) -> None:
-    """Checks that two threads that call the op at the same time get the results of one.
-
-    Raises:
-        ConformanceError: with the result that differs; what a thread raises otherwise.
-    """
+    """Checks that two threads that call the op at the same time get the results of one."""
     second = _other_inputs(case)
     calls = [_call(case), _call(case if second is None else second)]
     turns = _count(case, TURNS)

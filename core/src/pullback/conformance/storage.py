@@ -122,11 +122,7 @@ def numbers(dtype: DType) -> Array:
 
 @check(Area.VALUES, per="storage")
 def storage_conversion(case: Case) -> None:
-    """Checks the conversion from float32 and back, of every kind of value, in every layout.
-
-    Raises:
-        ConformanceError: with the first element that differs.
-    """
+    """Checks the conversion from float32 and back, of every kind of value, in every layout."""
     dtype = _dtype(case)
     for layout, x in _arranged(numbers(dtype)):
         stored = _tensor(case, x).astype(dtype)
@@ -146,11 +142,7 @@ def storage_conversion(case: Case) -> None:
 
 @check(Area.EDGES, per="storage")
 def storage_transfer(case: Case) -> None:
-    """Checks `from_host`, `to_host` and `holds`, of all values, in every layout and size.
-
-    Raises:
-        ConformanceError: with the method that fails.
-    """
+    """Checks `from_host`, `to_host` and `holds`, of all values, in every layout and size."""
     dtype, backend = _dtype(case), case.device.backend
     subject = f"{type(backend).__name__}.from_host and to_host"
     for layout, x in _arranged(codes(dtype)):
@@ -184,11 +176,7 @@ def storage_transfer(case: Case) -> None:
 
 @check(Area.EDGES, per="storage")
 def storage_copies(case: Case) -> None:
-    """Checks copies, variables, and moves to each device of the backend.
-
-    Raises:
-        ConformanceError: with the copy that differs.
-    """
+    """Checks copies, variables, and moves to each device of the backend."""
     dtype, device = _dtype(case), case.device
     goal = decoded(codes(dtype))
     x = _tensor(case, codes(dtype))
@@ -215,11 +203,7 @@ _COPIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @check(Area.EDGES, per="storage")
 def storage_checkpoint(case: Case) -> None:
-    """Checks that a variable has its values after it was saved and restored.
-
-    Raises:
-        ConformanceError: with the first element that differs.
-    """
+    """Checks that a variable has its values after it was saved and restored."""
     dtype = _dtype(case)
     # An odd number: what packs two into a byte has one left over.
     host = np.resize(codes(dtype), (3, 89))
@@ -233,11 +217,7 @@ def storage_checkpoint(case: Case) -> None:
 
 @check(Area.EDGES, per="storage")
 def storage_refusal(case: Case) -> None:
-    """Checks that ops raise an error for these tensors where their rule does.
-
-    Raises:
-        ConformanceError: with the op that computes with them.
-    """
+    """Checks that ops raise an error for these tensors where their rule does."""
     dtype = _dtype(case)
     x = _tensor(case, codes(dtype)[:4])
     for op in OPS.values():

@@ -30,11 +30,7 @@ def compiles(device: Device) -> bool:
 
 @check(Area.VALUES, per="size", applies=lambda case: compiles(case.device))
 def compiled(case: Case) -> None:
-    """Checks the result of an op in a captured function, which the backend compiles.
-
-    Raises:
-        ConformanceError: for another result, and for a hook that fails.
-    """
+    """Checks the result of an op in a captured function, which the backend compiles."""
     inputs = case.tensors()
     backend = case.device.backend
     beside = bool_ in backend.dtypes and bool(backend.kernels_for("equal"))
