@@ -27,18 +27,18 @@ from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
 #: The rules, by the names under which a suite may leave them out.
-RULES = (
-    "values",
-    "sizes",
-    "axes",
-    "pairs",
-    "exceptional",
-    "broadcasting",
-    "ranks",
-    "operands",
-    "matrices",
-    "formats",
-)
+RULES: dict[str, Callable[..., Iterator[Sample]]] = {
+    "values": elementwise.samples,
+    "sizes": sizes.samples,
+    "axes": axes.samples,
+    "pairs": attributes.samples,
+    "exceptional": exceptional.samples,
+    "broadcasting": broadcasting.samples,
+    "matrices": matrices.samples,
+    "formats": formats.samples,
+    "operands": operands.samples,
+    "ranks": ranks.samples,
+}
 #: Those of a quick run for an op without a kernel: all its samples have one shape.
 FEW = ("values",)
 
@@ -60,18 +60,6 @@ def derived(
 
 
 def _all(op: Op, suite: Suite, rules: Collection[str], *, quick: bool) -> Iterator[Sample]:
-    made: dict[str, Callable[[], Iterator[Sample]]] = {
-        "values": lambda: elementwise.samples(op, suite),
-        "sizes": lambda: sizes.samples(op, suite, quick=quick),
-        "axes": lambda: axes.samples(op, suite, quick=quick),
-        "pairs": lambda: attributes.samples(op, suite, quick=quick),
-        "exceptional": lambda: exceptional.samples(op, suite),
-        "broadcasting": lambda: broadcasting.samples(op, suite, quick=quick),
-        "matrices": lambda: matrices.samples(op, suite, quick=quick),
-        "formats": lambda: formats.samples(op, suite),
-        "operands": lambda: operands.samples(op, suite, quick=quick),
-        "ranks": lambda: ranks.samples(op, suite, quick=quick),
-    }
-    for name, samples in made.items():
+    for name, samples in RULES.items():
         if name in rules and name not in suite.without:
-            yield from samples()
+            yield from samples(op, suite, quick=quick)

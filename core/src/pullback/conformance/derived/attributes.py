@@ -51,14 +51,9 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                 for i in absent
                 if i < len(sample.inputs) and sample.inputs[i] is None
             ]
-            yield Sample(
-                sample.inputs,
-                sample.attributes,
-                gradient=False,
-                dtypes=sample.dtypes,
-                note=" ".join(words) + " of " + _shapes(sample),
-                checks=("value", "body"),
-            )
+            note = " ".join(words) + " of " + _shapes(sample)
+            checks = ("value", "body")
+            yield Sample(sample.inputs, sample.attributes, False, sample.dtypes, note, checks)
 
 
 def _different(suite: Suite) -> list[Sample]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import accepted, bases, mapped, redrawn
+from pullback.conformance.derived.variation import attributed, bases, mapped, redrawn, varied
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Attribute, Op
 
@@ -83,18 +83,8 @@ def _placed(ndim: int, source: int, place: int, x: Array) -> Array:
 def _taken(
     op: Op, suite: Suite, sample: Sample, inputs: tuple[Any, ...], attributes: dict[str, Any]
 ) -> Iterator[Sample]:
-    if accepted(op, suite, inputs, attributes):
-        words = [f"{name}={value}" for name, value in attributes.items()]
-        shape = "x".join(map(str, leaves(inputs)[0].shape))
-        note = " ".join([*words, f"of {shape}"])
-        yield Sample(
-            inputs,
-            attributes,
-            gradient=False,
-            dtypes=sample.dtypes,
-            note=note,
-            checks=("value",),
-        )
+    note = attributed(attributes, f"of {'x'.join(map(str, leaves(inputs)[0].shape))}")
+    yield from varied(op, suite, sample, inputs, note, attributes=attributes)
 
 
 def choices_of(attribute: Attribute, ndim: int) -> list[Any]:

@@ -58,7 +58,7 @@ def is_elementwise(op: Op, suite: Suite) -> bool:
     )
 
 
-def samples(op: Op, suite: Suite) -> Iterator[Sample]:
+def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """Every value of every dtype that the op takes, alone and in pairs."""
     found = base(op, suite)
     if found is None or not is_elementwise(op, suite):
@@ -162,14 +162,9 @@ def _finite(
 def _plain(
     inputs: Sequence[Array], attributes: dict[str, Any], note: str, dtype: DType | None = None
 ) -> Sample:
-    return Sample(
-        tuple(inputs),
-        attributes,
-        gradient=False,
-        dtypes=None if dtype is None else (dtype.name,),
-        note=note if dtype is None else f"{note} {dtype}",
-        checks=("value", "body"),
-    )
+    names = None if dtype is None else (dtype.name,)
+    words = note if dtype is None else f"{note} {dtype}"
+    return Sample(tuple(inputs), attributes, False, names, words, ("value", "body"))
 
 
 def parts() -> Array:
@@ -187,15 +182,10 @@ def _sample(
     note: str,
     dtype: DType | None = None,
 ) -> Sample:
-    return Sample(
-        tuple(np.resize(value, size) for value in drawn),
-        attributes,
-        gradient=False,
-        dtypes=None if dtype is None else (dtype.name,),
-        note=note,
-        period=values.PERIOD,
-        checks=("value", "body", "deterministic"),
-    )
+    inputs = tuple(np.resize(value, size) for value in drawn)
+    names = None if dtype is None else (dtype.name,)
+    checks = ("value", "body", "deterministic")
+    return Sample(inputs, attributes, False, names, note, checks, values.PERIOD)
 
 
 def _together(dtype: DType, count: int) -> list[Array]:

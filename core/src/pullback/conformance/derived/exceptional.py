@@ -13,7 +13,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance.case import leaves, touched
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import accepted, bases, mapped
+from pullback.conformance.derived.variation import accepted, attributed, bases, mapped, varied
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -23,7 +23,7 @@ _TINY = {"float32": 1e-45, "float64": 5e-324, "float16": 6e-8, "bfloat16": 9.2e-
 STEPS = (1, 2, 3, 10, 1000, 12345, 10**6, 2**24 + 1)
 
 
-def samples(op: Op, suite: Suite) -> Iterator[Sample]:
+def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """NaN, infinities, zeros and subnormals along axes, large integers, and large steps."""
     yield from _steps(op, suite)
     yield from _conversions(op, suite)
@@ -65,16 +65,8 @@ def _along(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
                 x = np.broadcast_to(x, (*shape[:-2], *x.shape)).copy()
             elif len(shape) == 1:
                 x = x.ravel()
-            if accepted(op, suite, (x,), sample.attributes):
-                words = [f"{k}={v}" for k, v in sample.attributes.items()]
-                yield Sample(
-                    (x,),
-                    sample.attributes,
-                    gradient=False,
-                    dtypes=(name,),
-                    note=" ".join([*words, f"no numbers of {name} in {x.shape}"]),
-                    checks=("value",),
-                )
+            note = attributed(sample.attributes, f"no numbers of {name} in {x.shape}")
+            yield from varied(op, suite, sample, (x,), note, dtypes=(name,))
 
 
 def _copied(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
@@ -89,17 +81,11 @@ def _copied(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
 
     for dtype in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16):
         inputs = mapped(partial(fill, dtype), sample.inputs)
-        if suite.domain or not accepted(op, suite, inputs, sample.attributes):
+        note = attributed(sample.attributes, f"zeros and infinities of {dtype}")
+        found = list(varied(op, suite, sample, inputs, note, dtypes=(dtype.name,)))
+        if suite.domain or not found:
             return
-        words = [f"{k}={v}" for k, v in sample.attributes.items()]
-        yield Sample(
-            inputs,
-            sample.attributes,
-            gradient=False,
-            dtypes=(dtype.name,),
-            note=" ".join([*words, f"zeros and infinities of {dtype}"]),
-            checks=("value",),
-        )
+        yield from found
 
 
 def _integers(op: Op, suite: Suite, sample: Sample, seen: set[tuple[Any, ...]]) -> Iterator[Sample]:
@@ -125,11 +111,10 @@ def _integers(op: Op, suite: Suite, sample: Sample, seen: set[tuple[Any, ...]]) 
         )
         if _gives_floats(op, inputs, sample.attributes):
             continue  # of which integers are no more than samples
-        if accepted(op, suite, inputs, sample.attributes):
+        note = attributed(sample.attributes, f"large {dtype}")
+        for found in varied(op, suite, sample, inputs, note):
             seen.add(key)
-            words = [f"{k}={v}" for k, v in sample.attributes.items()]
-            note = " ".join([*words, f"large {dtype}"])
-            yield Sample(inputs, sample.attributes, gradient=False, note=note, checks=("value",))
+            yield found
 
 
 def _gives_floats(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> bool:
@@ -148,14 +133,8 @@ def _steps(op: Op, suite: Suite) -> Iterator[Sample]:
         for step in STEPS:
             inputs = list(sample.inputs)
             inputs[place] = np.asarray(step, np.asarray(inputs[place]).dtype)
-            yield Sample(
-                tuple(inputs),
-                sample.attributes,
-                gradient=False,
-                dtypes=sample.dtypes,
-                note=f"step {step}",
-                checks=("value", "body"),
-            )
+            note, checks = f"step {step}", ("value", "body")
+            yield Sample(tuple(inputs), sample.attributes, False, sample.dtypes, note, checks)
 
 
 def _conversions(op: Op, suite: Suite) -> Iterator[Sample]:
@@ -168,14 +147,10 @@ def _conversions(op: Op, suite: Suite) -> Iterator[Sample]:
             if accepted(op, suite, (x,), {"dtype": target.name}):
                 floating = source in dtypes.FLOATING
                 wide = np.complex128 if source in dtypes.COMPLEX else np.float64
-                yield Sample(
-                    (x.astype(wide) if floating else x,),
-                    {"dtype": target.name},
-                    gradient=False,
-                    dtypes=(source.name,) if floating else None,
-                    note=f"{source} to {target}",
-                    checks=("value", "body"),
-                )
+                inputs = (x.astype(wide) if floating else x,)
+                names = (source.name,) if floating else None
+                note, checks = f"{source} to {target}", ("value", "body")
+                yield Sample(inputs, {"dtype": target.name}, False, names, note, checks)
 
 
 def _between(source: DType, target: DType) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.derived.variation import accepted
+from pullback.conformance.derived.variation import attributed, varied
 from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
@@ -15,7 +15,7 @@ from pullback.spec import Op
 _IMAGES = ("x", "g", "indices")
 
 
-def samples(op: Op, suite: Suite) -> Iterator[Sample]:
+def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls in the other data format, of all samples with axes."""
     if "data_format" not in [attribute.name for attribute in op.attributes]:
         return
@@ -32,14 +32,7 @@ def samples(op: Op, suite: Suite) -> Iterator[Sample]:
         if "input_shape" in attributes:
             batch, *spatial, channels = attributes["input_shape"]
             attributes["input_shape"] = (batch, channels, *spatial)
-        if accepted(op, suite, inputs, attributes):
-            words = [f"{name}={value}" for name, value in attributes.items()]
-            shapes = " ".join("x".join(map(str, np.shape(value))) for value in inputs)
-            yield Sample(
-                inputs,
-                attributes,
-                gradient=False,
-                dtypes=sample.dtypes,
-                note=" ".join([*words, "of", shapes]),
-                checks=("value", "body"),
-            )
+        shapes = " ".join("x".join(map(str, np.shape(value))) for value in inputs)
+        note = attributed(attributes, f"of {shapes}")
+        checks = ("value", "body")
+        yield from varied(op, suite, sample, inputs, note, attributes=attributes, checks=checks)

@@ -81,7 +81,7 @@ def _taken(
 ) -> Iterator[Sample]:
     """The calls whose results are finite."""
     for taken in varied(
-        op, suite, sample, inputs, attributed(sample, note), checks=checks, dtypes=dtypes
+        op, suite, sample, inputs, attributed(sample.attributes, note), checks=checks, dtypes=dtypes
     ):
         if _is_finite(suite, inputs, sample):
             yield taken

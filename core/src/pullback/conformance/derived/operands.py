@@ -129,14 +129,8 @@ def _two_dtypes(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                     for k, value in enumerate(sample.inputs)
                 )
                 names = ", ".join(op.inputs[k].name for k in wide)
-                yield Sample(
-                    inputs,
-                    sample.attributes,
-                    gradient=False,
-                    dtypes=(narrow.name,),
-                    note=f"{names} in float32 beside {narrow}",
-                    checks=("value", "rules"),
-                )
+                note, checks = f"{names} in float32 beside {narrow}", ("value", "rules")
+                yield Sample(inputs, sample.attributes, False, (narrow.name,), note, checks)
 
 
 def _keeps(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], narrow: DType) -> bool:
@@ -173,5 +167,5 @@ def _finite(
     with np.errstate(all="ignore"):
         found = results(suite.reference(*inputs, **sample.attributes))
     if all(np.all(np.isfinite(array)) for array in found if array.dtype.kind in "fc"):
-        note = attributed(sample, " ".join(["zeros as", ", ".join(names)]))
+        note = attributed(sample.attributes, " ".join(["zeros as", ", ".join(names)]))
         yield from varied(op, suite, sample, inputs, note, checks=("value", "body"))

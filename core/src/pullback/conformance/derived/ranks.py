@@ -44,7 +44,7 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             alone = (*mapped(lift, sample.inputs[:1]), *sample.inputs[1:])
             for inputs, words in ((every, ""), (alone, " of the first input")):
                 where = "in front" if front else "behind"
-                note = attributed(sample, f"{count} more axes {where}{words}")
+                note = attributed(sample.attributes, f"{count} more axes {where}{words}")
                 lifted = list(varied(op, suite, sample, inputs, note))
                 yield from lifted
                 if lifted:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from pullback import dtypes, shapes
 from pullback.conformance.case import leaves, results
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import accepted, attributed, bases, mapped, redrawn
+from pullback.conformance.derived.variation import attributed, bases, mapped, redrawn, varied
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -183,9 +184,7 @@ def _resized(sample: Sample, sizes: dict[int, int]) -> Sample:
         shape = [sizes.get(size, size) for size in x.shape]
         return x if tuple(shape) == x.shape else redrawn(x, shape)
 
-    return Sample(
-        mapped(resize, sample.inputs), sample.attributes, gradient=False, dtypes=sample.dtypes
-    )
+    return replace(sample, inputs=mapped(resize, sample.inputs))
 
 
 def _cast(sample: Sample, dtype: DType) -> Sample:
@@ -207,18 +206,11 @@ def _taken(
     *,
     every: bool = False,
 ) -> Iterator[Sample]:
-    if accepted(op, suite, sample.inputs, sample.attributes):
-        if 0 in [x.size for x in leaves(sample.inputs)] and _is_empty(suite, sample):
-            checks = ("rules",)  # there are no values
-        yield Sample(
-            sample.inputs,
-            sample.attributes,
-            gradient=False,
-            dtypes=sample.dtypes,
-            note=attributed(sample, note),
-            checks=checks,
-            every_dtype=every,
-        )
+    note = attributed(sample.attributes, note)
+    for taken in varied(op, suite, sample, sample.inputs, note, checks=checks, every=every):
+        # Where there are no values, the shape counts.
+        empty = 0 in [x.size for x in leaves(sample.inputs)] and _is_empty(suite, sample)
+        yield replace(taken, checks=("rules",)) if empty else taken
 
 
 def _is_empty(suite: Suite, sample: Sample) -> bool:

@@ -106,24 +106,21 @@ def varied(
     inputs: tuple[Any, ...],
     note: str,
     *,
+    attributes: dict[str, Any] | None = None,
     checks: tuple[str, ...] = ("value",),
     dtypes: tuple[str, ...] | None = None,
+    every: bool = False,
 ) -> Iterator[Sample]:
-    """The sample with other inputs, if that is a call of the op; in its dtypes, or these."""
-    if accepted(op, suite, inputs, sample.attributes):
-        yield Sample(
-            inputs,
-            sample.attributes,
-            gradient=False,
-            dtypes=sample.dtypes if dtypes is None else dtypes,
-            note=note,
-            checks=checks,
-        )
+    """The sample with other inputs or attributes, if that is a call of the op; in its dtypes."""
+    named = sample.attributes if attributes is None else attributes
+    if accepted(op, suite, inputs, named):
+        names = sample.dtypes if dtypes is None else dtypes
+        yield Sample(inputs, named, False, names, note, checks, every_dtype=every)
 
 
-def attributed(sample: Sample, note: str) -> str:
+def attributed(attributes: dict[str, Any], note: str) -> str:
     """A note behind the attributes of a sample."""
-    return " ".join([*(f"{name}={value}" for name, value in sample.attributes.items()), note])
+    return " ".join([*(f"{name}={value}" for name, value in attributes.items()), note])
 
 
 def distinct(samples: Iterator[Sample]) -> Iterator[Sample]:
