@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import operator
 import os
@@ -184,7 +185,9 @@ class TestTable:
 
 
 class TestProgram:
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    @staticmethod
+    @functools.cache
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "pullback", *arguments],
             capture_output=True, text=True, check=False,

@@ -127,6 +127,8 @@ def conform(
         start(report)
         before = report.rows.keys() - report.left
         left = [row for row in chosen if report.claims(row) and row not in before]
+        if report.mode.random:
+            left = [row for row in left if row != BACKEND]  # it has no samples to vary
         if report.mode.budget:
             # If there is no time for all, any of them.
             random.Random(report.mode.seed).shuffle(left)
