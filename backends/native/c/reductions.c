@@ -151,6 +151,8 @@ KERNEL(segment_sum) {
     if (segments < 1 || along < 0 || along + summed_axes > ndim
         || ndim - summed_axes >= NPY_MAXDIMS)
         return NUMPY_FALLBACK(segment_sum);
+    if (8 * ids.count < segments) /* most segments are 0, and NumPy's kernel does not touch them */
+        return NUMPY_FALLBACK(segment_sum);
     for (int i = 0; i < along; i++)
         outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     shape[axes++] = segments;

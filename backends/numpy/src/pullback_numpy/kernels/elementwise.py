@@ -157,9 +157,57 @@ def _fraction(x: Array, y: Array) -> None:
 
 def _remainder(x1: Array, x2: Array) -> Any:
     # What a division by 1 leaves is rounded once, as NumPy's remainder is, which is far slower.
-    if x2.ndim == 0 and x1.dtype.kind not in "iu" and x2 == 1:
-        return _written(_fraction, x1)
+    if x2.ndim == 0 and x1.dtype.kind not in "iu":
+        if x2 == 1:
+            return _written(_fraction, x1)
+        if x1.dtype == np.float32 and x1.size >= _SMALL and x2 and np.isfinite(x2):
+            return _written(lambda x, y: _rest(x, x2, y), x1)
     return np.remainder(x1, x2)
+
+
+#: Arrays below are done before several calls of NumPy have begun.
+_SMALL = 256
+
+
+def _rest(x: Array, divisor: Array, y: Array) -> None:
+    """The remainder of float32 by one number: NumPy divides with remainder bit by bit."""
+    # Quotients of up to 29 bits times a divisor of 24 are exact in float64, as is the difference.
+    limit = abs(divisor) * np.float32(2**29)
+    if not (np.minimum.reduce(x, axis=None) > -limit and np.maximum.reduce(x, axis=None) < limit):
+        np.remainder(x, divisor, out=y)
+        return
+    wide, by = x.astype(np.float64), float(divisor)
+    quotient = np.divide(wide, by)
+    np.floor(quotient, out=quotient)
+    quotient *= by
+    wide -= quotient
+    y[...] = wide
+    if by < 0:
+        np.copyto(y, np.float32(-0.0), where=y == 0)
+
+
+def _hypot(x1: Array, x2: Array) -> Any:
+    alike = x1.shape == x2.shape and x1.flags.c_contiguous and x2.flags.c_contiguous
+    if x1.dtype != np.float32 or x1.size < _SMALL or not alike:
+        return np.hypot(x1, x2)
+    y = np.empty_like(x1)
+    first, second, target = x1.reshape(-1), x2.reshape(-1), y.reshape(-1)
+
+    def work(part: slice) -> None:
+        # Squares of float32 are numbers in float64, without overflow.
+        a, b = first[part].astype(np.float64), second[part].astype(np.float64)
+        a *= a
+        b *= b
+        a += b
+        size = np.sqrt(a, out=a)
+        target[part] = size
+        if np.isnan(np.maximum.reduce(size)):
+            # An infinite side beside a NaN has an infinite hypotenuse.
+            infinite = np.isinf(first[part]) | np.isinf(second[part])
+            np.copyto(target[part], np.inf, where=infinite)
+
+    threads.over(work, y.size)
+    return y
 
 
 def _written(write: Callable[[Array, Array], None], x: Array) -> Array:
@@ -281,6 +329,7 @@ KERNELS: dict[str, Kernel] = {
     "fmod": np.fmod,
     "frexp": _frexp,
     "heaviside": _heaviside,
+    "hypot": _hypot,
     "imag": _imag,
     "ldexp": _ldexp,
     "logaddexp2": np.logaddexp2,

@@ -15,6 +15,8 @@ Shape = tuple[int, ...]
 def _take(x: Array, indices: Array, *, axis: int) -> Array:
     if not x.size:
         _in_range(indices, x.shape[axis])  # NumPy does not check indices of an empty array
+    elif indices.ndim and not x.flags.c_contiguous and indices.size < x.shape[axis]:
+        return x[(*(slice(None),) * axis, indices)]  # `take` copies the whole array first
     return x.take(indices, axis)
 
 
@@ -98,8 +100,17 @@ def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
 
 
 def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: int) -> Any:
-    behind = data.shape[axis + segment_ids.ndim :]
-    start = np.zeros((*data.shape[:axis], num_segments, *behind), _wide(data.dtype))
+    shape = (*data.shape[:axis], num_segments, *data.shape[axis + segment_ids.ndim :])
+    if 8 * segment_ids.size < num_segments:
+        # Zeros that nobody touches cost nothing: only what is added to is looked at.
+        positions = _in_range(segment_ids, num_segments)
+        found, own = np.unique(positions, return_inverse=True)
+        own = own.reshape(positions.shape)
+        sums = _segment_sum(data, own, num_segments=found.size, axis=axis)
+        y = np.zeros(shape, data.dtype)
+        y[(*(slice(None),) * axis, found)] = sums
+        return y
+    start = np.zeros(shape, _wide(data.dtype))
     return _added(start, segment_ids, data, axis, data.dtype)
 
 

@@ -14,9 +14,17 @@ from pullback_numpy.typing import Array, Key, Sizes
 # Below this many elements a copy costs less than what strides of 0 cost each op that reads it: a
 # 10x10 product takes 0.5 us on a copy and 1.9 us on a broadcast view.
 _WORTH_A_VIEW = 16384
+#: Rows up to this length are copied by columns.
+_SHORT = 4
 
 
 def _reshape(x: Array, *, shape: Sizes) -> Array:
+    if x.size > _WORTH_A_VIEW and x.ndim > 1 and not x.strides[-1] and x.shape[-1] <= _SHORT:
+        # Each element a few times, as `repeat` makes them: NumPy copies so few at a time slowly.
+        y = np.empty(x.shape, x.dtype)
+        for i in range(x.shape[-1]):
+            y[..., i] = x[..., 0]
+        return y.reshape(shape)
     return x.reshape(shape)
 
 
