@@ -16,7 +16,7 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes
-from pullback.conformance import checks
+from pullback.conformance import checks, gradients, plan
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
@@ -38,6 +38,8 @@ def example():
 pb.register_backend(example().MinimalBackend(), replace=True)
 MINIMAL = as_device("minimal")
 
+#: The checks of one call.
+EACH = [one.function for one in plan.CHECKS.values() if one.per not in ("op", "backend", "storage")]
 SUITES = load()
 NAMES = [name for name in SUITES if name in OPS]
 
@@ -99,13 +101,13 @@ def test_values(name, every):
 
 @over([name for name in NAMES if OPS[name].differentiable])
 def test_gradients(name, every):
-    every(smooth(name), of_the_core(checks.gradient))
+    every(smooth(name), of_the_core(gradients.gradient))
 
 
 @pytest.mark.campaign
 @over(NAMES)
 def test_everything(name, every):
-    every(cases_of(name), *map(of_the_core, checks.CHECKS.values()))
+    every(cases_of(name), *map(of_the_core, EACH))
 
 
 def test_networks_need_the_core_alone():

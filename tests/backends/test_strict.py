@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback import array_api, dtypes
-from pullback.conformance import checks
+from pullback.conformance import checks, gradients, plan
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
@@ -41,6 +41,8 @@ class StrictBackend(pb.Backend):
 pb.register_backend(StrictBackend(), replace=True)
 STRICT = as_device("standard")
 
+#: The checks of one call.
+EACH = [one.function for one in plan.CHECKS.values() if one.per not in ("op", "backend", "storage")]
 SUITES = load()
 NAMES = [name for name in SUITES if name in OPS]
 
@@ -89,12 +91,12 @@ def test_values(name, every):
 
 @over([name for name in NAMES if OPS[name].differentiable])
 def test_gradients(name, every):
-    every(smooth(name), checks.gradient)
+    every(smooth(name), gradients.gradient)
 
 
 @over([name for name in NAMES if SUITES[name].errors])
 def test_errors(name):
-    checks.wrong_calls(OPS[name], SUITES[name], STRICT)
+    checks.wrong_calls(checks.Calls(OPS[name], SUITES[name], STRICT))
 
 
 def test_a_dtype_that_the_backend_does_not_hold():
@@ -107,4 +109,4 @@ def test_a_dtype_that_the_backend_does_not_hold():
 @pytest.mark.campaign
 @over(NAMES)
 def test_everything(name, every):
-    every(cases_of(name), *checks.CHECKS.values())
+    every(cases_of(name), *EACH)

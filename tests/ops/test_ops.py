@@ -8,12 +8,14 @@ from functools import cache
 
 import pytest
 
-from pullback.conformance import checks
+from pullback.conformance import checks, gradients, plan
 from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
 
+#: The checks of one call.
+EACH = [one.function for one in plan.CHECKS.values() if one.per not in ("op", "backend", "storage")]
 SUITES = load()
 #: The ops of other suites are missing: test_completeness.py says so.
 NAMES = [name for name in SUITES if name in OPS]
@@ -64,26 +66,26 @@ def test_layouts_and_mixed_dtypes(name, every):
 
 @over(DIFFERENTIABLE)
 def test_gradients(name, every):
-    every(smooth(name), checks.gradient)
+    every(smooth(name), gradients.gradient)
 
 
 @over(DIFFERENTIABLE)
 def test_second_gradients(name, every):
-    every(smooth(name), checks.second_gradient)
+    every(smooth(name), gradients.second_gradient)
 
 
 @over(DIFFERENTIABLE)
 def test_gradients_in_every_dtype(name, every):
-    every([case for case in cases_of(name) if case.sample.gradient], checks.narrow_gradient)
+    every([case for case in cases_of(name) if case.sample.gradient], gradients.narrow_gradient)
 
 
 @over([name for name in NAMES if SUITES[name].errors])
 def test_errors(name):
-    checks.wrong_calls(OPS[name], SUITES[name], as_device("cpu"))
+    checks.wrong_calls(checks.Calls(OPS[name], SUITES[name], as_device("cpu")))
 
 
 @pytest.mark.campaign
 @over(NAMES)
 def test_every_dtype_in_every_layout(name, every):
     seen = set(once(name))
-    every([case for case in cases_of(name) if case not in seen], *checks.CHECKS.values())
+    every([case for case in cases_of(name) if case not in seen], *EACH)

@@ -69,7 +69,8 @@ def check(name, dtype, *inputs, **attributes):
         # References are NumPy's and SciPy's, which warn of 1/0.
         warnings.simplefilter("ignore")
         checks.value(case)
-        checks.body(case)
+        if not case.op.primitive:
+            checks.body(case)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
