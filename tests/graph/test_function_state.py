@@ -1,5 +1,7 @@
 """State that is kept between calls: what captured functions leave in it, beside eager calls."""
 
+import copy
+import threading
 from types import MappingProxyType
 
 import numpy as np
@@ -221,3 +223,94 @@ def test_loss_scaling_skips_the_same_steps(options):
     assert captured == eager
     assert eager[0][-1][0]["skipped"] >= 3
     assert "op by op" not in step.explain()
+
+
+# Tensors from outside -----------------------------------------------------------------------------
+
+
+@pb.custom_gradient
+def halved(x):
+    return x * 1.0, lambda g: g * 0.5
+
+
+DEVICE = str(pb.ones(1).device)
+OF_OUTSIDE = {
+    "one input": lambda t, g: pb.tanh(t),
+    "two inputs": lambda t, g: t + t,
+    "a number": lambda t, g: 2.0 * t,
+    "an axis": lambda t, g: pb.sum(t, axis=0),
+    "a sequence": lambda t, g: pb.concat([t, t]),
+    "several results": lambda t, g: pb.top_k(t, 2).values,
+    "a view": lambda t, g: t[1:],
+    "a composite": lambda t, g: pb.softmax(t),
+    "a random mask": lambda t, g: g.dropout(t, 0.5),
+    "random numbers on its device": lambda t, g: g.normal(t.shape, device=DEVICE) * t,
+    "zeros on its device": lambda t, g: pb.zeros(t.shape, device=DEVICE) + t,
+    "a copy": lambda t, g: copy.copy(t) * 3,
+    "a derivative": lambda t, g: pb.vjp(lambda x: x * x * x, t)[1](t)[0],
+    "a gradient of its own": lambda t, g: halved(t),
+    "a gradient": lambda t, g: pb.grad(lambda x: pb.sum(x * x * t))(t),
+    "a branch": lambda t, g: pb.cond(pb.asarray(True), lambda: t * 2, lambda: t),
+    "a loop": lambda t, g: pb.fori_loop(0, 3, lambda i, c: c + t, t),
+}
+
+
+@pytest.mark.parametrize("name", OF_OUTSIDE)
+def test_tensors_from_outside_are_read_at_each_run(name):
+    op, found = OF_OUTSIDE[name], []
+    for captured in (False, True):
+        table, generator = pb.asarray(np.arange(4.0, dtype="float32")), pb.Generator(5)
+
+        def compute(table=table, generator=generator):
+            return op(table, generator) * 1.0
+
+        f = pb.function(compute) if captured else compute
+        results = []
+        for number in range(5):
+            table[1] = float(number)
+            results.append(bits(f()))
+        found.append(results)
+    assert found[0] == found[1]
+
+
+READS = {
+    "item": lambda t: t.item(),
+    "float": float,
+    "numpy": lambda t: t.numpy(),
+    "array": np.asarray,
+    "from_dlpack": np.from_dlpack,
+    "list": lambda t: t.tolist(),
+    "bool": bool,
+    "text": str,
+}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_values_end_the_trace_of_their_thread_alone(name, is_outside):
+    outside, read = pb.asarray(3.0), READS[name]
+    begun, done, elsewhere = threading.Event(), threading.Event(), []
+
+    def other():
+        begun.wait(10)
+        elsewhere.append(read(outside))
+        elsewhere.append(float(pb.sum(outside + 1)))
+        done.set()
+
+    def compute(x):
+        begun.set()
+        done.wait(10)
+        read(outside if is_outside else x)
+        return x
+
+    f = pb.function(compute)
+    done.set()
+    f(pb.asarray(1.0))  # op by op
+    begun.clear()
+    done.clear()
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pytest.raises(pb.errors.CaptureError):
+        f(pb.asarray(1.0))
+    thread.join()
+    assert elsewhere == [read(outside), 4.0]

@@ -46,6 +46,8 @@ class Operators:
     one_hot: Callable[..., Tensor]
     #: Ends the trace that runs in this thread, because values are read: set by `_dispatch`.
     reject_reading: Callable[[], None]
+    #: The tensor of that trace for one from outside, which is read at each run: set likewise.
+    lifted: Callable[[Tensor], Tensor]
     get_item: Callable[[Tensor, Any], Tensor]
     set_item: Callable[[Tensor, Any, TensorLike], Tensor]
     array_namespace: Callable[[str | None], Any]

@@ -250,8 +250,9 @@ class Tensor(ArrayMethods, OperatorMethods):
 
     def __copy__(self) -> Tensor:
         # The buffer is immutable: another handle on it is a copy.
+        source = OPERATORS.lifted(self) if TRACES.count else self
         other = Tensor()
-        other._array, other._device, other._node = self._array, self._device, self._node
+        other._array, other._device, other._node = source._array, source._device, source._node
         other._base = None
         return other
 

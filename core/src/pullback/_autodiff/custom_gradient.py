@@ -114,7 +114,7 @@ def _handle(value: object) -> object:
     if not (hasattr(type(value), "__pullback_tensor__") or hasattr(type(value), "__array__")):
         return value
     tensor = from_any(value)
-    return wrap(tensor._array, tensor._device, tensor._node)
+    return tensor.__copy__()
 
 
 def _live(node: Node | None) -> Node | None:
@@ -245,4 +245,4 @@ def _conjugate(tensor: Tensor) -> Tensor:
     # They get a handle of their own to write into: the cotangent goes to others too.
     if dtypes.is_complex(tensor.dtype):
         return conj(tensor)
-    return wrap(tensor._array, tensor._device, tensor._node)
+    return tensor.__copy__()

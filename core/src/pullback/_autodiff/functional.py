@@ -260,7 +260,7 @@ def _source(name: str, position: int, value: object) -> Tensor:
             f"floating and complex values have one; convert with x.astype('float32')"
         )
     # A handle of its own: watching it leaves the caller's as it was.
-    return wrap(tensor._array, tensor._device, tensor._node)
+    return tensor.__copy__()
 
 
 def _differentiated(f: object, value: Any, has_aux: bool) -> Any:
@@ -297,7 +297,9 @@ def _target(value: object) -> Tensor:
     if value is None:
         raise errors.InputTypeError("the function to differentiate returned None; return its value")
     tensor = from_any(float(value) if type(value) is int else value)
-    return wrap(tensor._array, tensor._device, tensor._node or CONSTANT)
+    target = tensor.__copy__()
+    target._node = target._node or CONSTANT
+    return target
 
 
 # ---------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class HostState:
     opaque_state = True
     __slots__ = ("name", "value")
 
-    def __init__(self, value: Any, name: str) -> None:
+    def __init__(self, value: object, name: str) -> None:
         reject_making(name)
         self.value = value
         self.name = name
@@ -41,7 +41,7 @@ class HostState:
             return capture.get(self)
         return self.value
 
-    def set(self, value: Any) -> None:
+    def set(self, value: object) -> None:
         """Sets the value; a captured function does it when all has gone well."""
         if TRACES.count and (capture := LOCAL.state.capture) is not None:
             capture.set(self, value)

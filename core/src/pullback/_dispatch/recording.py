@@ -95,13 +95,13 @@ def when(condition: Tensor, function: Callable[[], object]) -> None:
         function()
 
 
-def computed(function: Callable[..., Any], *arguments: Any) -> Any:
+def computed(function: Callable[..., Any], *arguments: object) -> Any:
     """Returns what a function makes of numbers; in a captured function it is called at each run."""
     capture = capturing()
     return function(*arguments) if capture is None else capture.number(function, *arguments)
 
 
-def decided(function: Callable[[Any], Any], number: Any) -> Any:
+def decided(function: Callable[[Any], Any], number: object) -> Any:
     """Returns what a function makes of a number on which it depends what is computed.
 
     A captured function has a program for each of its results.
@@ -112,7 +112,7 @@ def decided(function: Callable[[Any], Any], number: Any) -> Any:
 
 
 def announce(
-    owner: Any,
+    owner: object,
     method: Callable[..., object],
     names: Iterable[str] = (),
     settings: Callable[[Any], object] | None = None,
@@ -179,6 +179,7 @@ def reject_reading() -> None:
 
 
 OPERATORS.reject_reading = reject_reading
+OPERATORS.lifted = lifted
 
 
 class Callee(Protocol):

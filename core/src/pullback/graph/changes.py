@@ -92,7 +92,7 @@ class Changes:
             return trace.number(getattr, state, "value")
         return value
 
-    def set(self, state: HostState, value: Any) -> None:
+    def set(self, state: HostState, value: object) -> None:
         """Has the program set a host state."""
         held = self._states.setdefault(id(state), Held(state, None, _LATE))
         held.now = value if isinstance(value, list) else self._lifted(value)
@@ -106,7 +106,7 @@ class Changes:
         else:
             self._effects[id(state)] = setattr, (state, "value", held.now)
 
-    def _lifted(self, value: Any) -> Any:
+    def _lifted(self, value: object) -> Any:
         # One of the trace keeps its node: the function may differentiate what it reads again.
         return self._trace.lift(value) if type(value) is Tensor else value
 
@@ -153,6 +153,6 @@ def _set_list(state: HostState, kind: type[list[Tensor]], *tensors: Tensor) -> N
     state.value = kind(tensors)
 
 
-def _call_if(condition: Tensor, function: Callable[..., object], *arguments: Any) -> None:
+def _call_if(condition: Tensor, function: Callable[..., object], *arguments: object) -> None:
     if bool(condition):
         function(*arguments)

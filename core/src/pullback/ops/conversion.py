@@ -66,11 +66,7 @@ def asarray(
         if copy is False and device is not None and tensor.device is not device:
             raise _needs_copy(f"a tensor on {tensor.device} cannot move to {device}")
         result = from_any(tensor, dtype, device)
-        if not copy or result is not obj:
-            return result
-        # In a captured function the copy is one of what the tensor holds at each run.
-        capture = capturing()
-        return (result if capture is None else capture.lift(result)).__copy__()
+        return result.__copy__() if copy and result is obj else result
     if _is_elsewhere(obj):
         return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=copy)
     if copy is False:
