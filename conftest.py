@@ -150,12 +150,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     argument = mark.args[0]
     parameters = inspect.signature(pyfuncitem.obj).parameters
     given = {name: pyfuncitem.funcargs[name] for name in parameters}
+    values: Any = given[argument]
 
     @functools.wraps(pyfuncitem.obj)
     def check(value: Any) -> None:
         pyfuncitem.obj(**given | {argument: value})
 
-    run_every(given[argument], check, name=mark.kwargs.get("ids", str))
+    run_every(values, check, name=mark.kwargs.get("ids", str))
     return True
 
 

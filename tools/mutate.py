@@ -34,7 +34,7 @@ PACKAGES = ("_dispatch", "_autodiff", "graph", "data", "checkpoint")
 #: What stands for what. Each is wrong nearly everywhere.
 COMPARED = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
-    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in",
 }  # fmt: skip
 COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*",
             ast.Mod: "+", ast.BitOr: "&", ast.BitAnd: "|", ast.Pow: "*"}  # fmt: skip
@@ -78,7 +78,9 @@ class Mutant:
 def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
     """The changes of one node: what kind, and the new text."""
     match node:
-        case ast.Compare(ops=[operator], left=left, comparators=[right]):
+        case ast.Compare(ops=[operator], left=left, comparators=[right]) if (
+            type(operator) in COMPARED
+        ):
             new = COMPARED[type(operator)]
             yield "comparison", f"({ast.unparse(left)} {new} {ast.unparse(right)})"
         case ast.BinOp(op=operator, left=left, right=right) if type(operator) in COMPUTED:
