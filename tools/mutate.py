@@ -1,34 +1,40 @@
 #!/usr/bin/env python3
 """Changes one line of core at a time, and sees whether the tests notice.
 
-    uv run pytest --cov --cov-context=test --cov-report= -n 0 tests    # which test runs which line
-    uv run tools/mutate.py --contexts .coverage --count 150 --seed 7 --results mutants.jsonl
+    uv run tools/mutate.py --count 150 --seed 7
+    uv run tools/mutate.py --show
 
-Each mutant is one random change of a file: a comparison, an arithmetic or a boolean operator, a
-constant, a condition turned round, two arguments exchanged, a statement left out. The tests that
-run its line are called, those of the fast lane first (`not slow`), then the slow ones; a mutant
-that no test notices is a survivor. Each outcome is a line of the results at once, so that an
-interrupted run goes on where it was. `--show` prints the survivors and how many each lane notices.
+A mutant is one random change of a function: a comparison, an arithmetic or a boolean operator, a
+number, a condition turned round, two arguments exchanged, a statement or a result left out. The
+tests are collected once. A first pass notes which of them call which function (`--map` keeps it).
+Then each mutant has a process forked from this one, which puts the new code into the function and
+runs tests that call it, the quickest first, until one fails; a mutant that none notices is a
+survivor. Each outcome is a line of `--results` at once, so that an interrupted run goes on where it
+was. `--marks` chooses the lane. Nothing is written into the sources.
 
-It writes into the checkout that it is called in, and puts each file back: use a copy
-(`git worktree add`), and do not edit there meanwhile.
+Code at the top of a module, and what tests run in other processes, are not looked at.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gc
+import inspect
 import json
 import os
 import random
-import subprocess
+import signal
 import sys
-import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import CodeType, FrameType, FunctionType
 
-import coverage
+import pytest
+from _pytest.runner import runtestprotocol
 
 PACKAGES = ("_dispatch", "_autodiff", "graph", "data", "checkpoint")
 #: What stands for what. Each is wrong nearly everywhere.
@@ -38,9 +44,12 @@ COMPARED = {
 }  # fmt: skip
 COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*",
             ast.Mod: "+", ast.BitOr: "&", ast.BitAnd: "|", ast.Pow: "*"}  # fmt: skip
-#: At most so many tests for a mutant and lane, spread over all that run its line.
-TESTS = 150
-SECONDS = 240
+#: Where the tests are that judge.
+FOLDERS = ("dispatch", "autodiff", "graph", "data", "checkpoint")
+#: At most so many tests for a mutant.
+TESTS = 120
+#: A mutant whose tests take longer has made something endless.
+SECONDS = 120
 
 
 class Mutant:
@@ -138,12 +147,7 @@ def mutants(folder: Path) -> Iterator[Mutant]:
             for node in ast.walk(tree):
                 if node not in skipped:
                     for kind, text in changes(node):
-                        mutant = Mutant(path, node, text, kind)
-                        try:
-                            compile(mutant.applied(path.read_bytes()), str(path), "exec")
-                        except SyntaxError:
-                            continue
-                        yield mutant
+                        yield Mutant(path, node, text, kind)
 
 
 def chosen(every: list[Mutant], seed: int, count: int) -> list[Mutant]:
@@ -157,97 +161,184 @@ def chosen(every: list[Mutant], seed: int, count: int) -> list[Mutant]:
     return found
 
 
-def tests_of(data: coverage.CoverageData, mutant: Mutant) -> list[str]:
-    """The tests that run a line of the change, those that run least of the file first."""
-    lines = data.contexts_by_lineno(str(mutant.path.resolve()))
-    first, last = mutant.lines
-    ran = {name for number in range(first, last + 1) for name in lines.get(number, ())}
-    weight: dict[str, int] = {}
-    for names in lines.values():
-        for name in names:
-            weight[name] = weight.get(name, 0) + 1
-    found = {name.rpartition("|")[0] for name in ran if name}
-    return sorted(found, key=lambda test: (weight.get(f"{test}|run", 0), test))
+def functions() -> dict[tuple[str, int, str], list[FunctionType]]:
+    """The functions of core that are alive, by the file, the line and the name of their code."""
+    gc.unfreeze()
+    found: dict[tuple[str, int, str], list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if type(one) is FunctionType:
+            found.setdefault(key_of(one.__code__), []).append(one)
+    return found
 
 
-def spread(tests: list[str]) -> list[str]:
-    """At most `TESTS` of them, from all parts of the list."""
-    step = max(1, len(tests) / TESTS)
-    return [tests[int(i * step)] for i in range(min(len(tests), TESTS))]
+def key_of(code: CodeType) -> tuple[str, int, str]:
+    """The file, the first line and the name of a function's code."""
+    return code.co_filename, code.co_firstlineno, code.co_name
 
 
-def noticed(tests: list[str], marks: str) -> bool:
-    """Returns whether one of the tests fails, or does not end."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p",
-               "no:xdist", "--no-header", "--tb=no", "-m", marks, *tests]  # fmt: skip
-    # Bytecode of the mutant must not outlive it.
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": folder}
-        try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, timeout=SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return True
-    # 5: none of the tests is of this lane.
-    return done.returncode not in (0, 5)
+def outermost(source: str, path: str) -> list[CodeType]:
+    """The code of the functions and methods of a file, in order; not of functions in functions."""
+    found: list[CodeType] = []
+    waiting = [compile(source, path, "exec")]
+    while waiting:
+        for constant in waiting.pop(0).co_consts:
+            if isinstance(constant, CodeType):
+                inside = constant.co_flags & inspect.CO_OPTIMIZED
+                (found if inside else waiting).append(constant)
+    return found
 
 
-def judged(data: coverage.CoverageData, mutant: Mutant) -> str:
-    """The lane that notices: "fast", "slow" or "none"."""
-    ran = tests_of(data, mutant)
-    if not ran:
-        return "unreached"  # in processes of their own, at import, or not at all
+def exchanged(mutant: Mutant) -> tuple[CodeType, CodeType] | None:
+    """The code of the function that a mutant changes, before and after."""
     source = mutant.path.read_bytes()
+    path = str(mutant.path.resolve())
+    before = outermost(source.decode(), path)
     try:
-        mutant.path.write_bytes(mutant.applied(source))
-        if noticed(spread(ran), "not slow"):
-            return "fast"
-        files = sorted({test.partition("::")[0] for test in ran})
-        return "slow" if noticed(files, "slow") else "none"
-    finally:
-        mutant.path.write_bytes(source)
+        after = outermost(mutant.applied(source).decode(), path)
+    except SyntaxError:
+        return None
+    for old, new in zip(before, after, strict=False):
+        # Lines and constants are compared as well: a change is in one function alone.
+        if old.co_qualname == new.co_qualname and old != new:
+            return old, new
+    return None
+
+
+class Campaign:
+    """A plugin of pytest: instead of running what was collected once, runs it on each mutant."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Finds what each test runs, then makes and judges mutants, one process for each."""
+        if not self.options.map.exists():
+            in_a_child(lambda: self.survey(session), 3600)
+        ran = json.loads(self.options.map.read_text(encoding="utf-8"))
+        items = {item.nodeid: item for item in session.items}
+        done = set()
+        if self.options.results.exists():
+            lines = self.options.results.read_text(encoding="utf-8").splitlines()
+            done = {json.loads(line)["mutant"] for line in lines}
+        alive = functions()
+        folder = Path("core/src/pullback")
+        count = len(done)
+        for mutant in chosen(list(mutants(folder)), self.options.seed, 6 * self.options.count):
+            if count >= self.options.count:
+                break
+            name = str(mutant)
+            pair = exchanged(mutant)
+            if name in done or pair is None or key_of(pair[0]) not in alive:
+                continue
+            tests = ran.get("|".join(map(str, key_of(pair[0]))), ())
+            tests = [items[test] for test in tests if test in items]
+            if not tests:
+                continue  # run by tests in processes of their own, by others, or by none
+            began = time.monotonic()
+            killed = in_a_child(partial(self.judge, tests, alive, *pair), SECONDS) != 0
+            row = {"by": "fast" if killed else "none", "mutant": name,
+                   "tests": len(tests), "s": round(time.monotonic() - began, 1)}  # fmt: skip
+            with self.options.results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            count += 1
+        return True
+
+    def survey(self, session: pytest.Session) -> int:
+        """Writes which tests call which functions, the quick tests first."""
+        ran: dict[str, list[tuple[float, str]]] = {}
+        folder = str(Path("core/src/pullback").resolve())
+        seen: set[CodeType] = set()
+
+        def look(frame: FrameType, event: str, argument: object) -> None:
+            seen.add(frame.f_code)
+
+        for item in session.items:
+            seen.clear()
+            threading.settrace(look)
+            sys.settrace(look)
+            began = time.process_time()
+            failed = fails(item)
+            took = time.process_time() - began
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            if failed:
+                continue  # it fails because it is watched
+            for code in [*seen]:
+                if code.co_filename.startswith(folder):
+                    place = "|".join(map(str, key_of(code)))
+                    ran.setdefault(place, []).append((took, item.nodeid))
+        ordered = {place: [test for _, test in sorted(tests)] for place, tests in ran.items()}
+        self.options.map.write_text(json.dumps(ordered), encoding="utf-8")
+        return 0
+
+    def judge(
+        self,
+        tests: list[pytest.Item],
+        alive: dict[tuple[str, int, str], list[FunctionType]],
+        old: CodeType,
+        new: CodeType,
+    ) -> int:
+        """Runs the tests of a mutant until one fails; 1 if one did."""
+        for function in alive[key_of(old)]:
+            function.__code__ = new
+        # Half of them the quickest, half from all of them.
+        some = tests[: TESTS // 2]
+        rest = tests[TESTS // 2 :]
+        some += random.Random(0).sample(rest, min(len(rest), TESTS // 2))
+        return int(any(fails(item) for item in some))
+
+
+def fails(item: pytest.Item) -> bool:
+    """Runs one test."""
+    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
+
+
+def in_a_child(work: Callable[[], int], seconds: float) -> int:
+    """The status of a process of its own that does the work; 1 if it takes too long."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setsid()
+            status = work()
+        finally:
+            os._exit(status)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return status
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 1
 
 
 def show(path: Path) -> None:
-    """Prints the survivors, and how many mutants each lane notices."""
+    """Prints the survivors, and how many mutants were noticed."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    count = {name: sum(row["by"] == name for row in rows) for name in
-             ("fast", "slow", "none", "unreached")}  # fmt: skip
-    for row in rows:
-        if row["by"] != "fast":
-            print(f"{row['by']}: {row['mutant']}")
-    noticed_ = count["fast"] + count["slow"]
-    print(f"{len(rows)} mutants: {count}; fast lane: {count['fast'] / max(1, noticed_):.3f}")
+    left = [row for row in rows if row["by"] == "none"]
+    for row in left:
+        print(f"{row['mutant']} ({row['tests']} tests)")
+    print(f"{len(rows)} mutants, {len(left)} of them not noticed")
 
 
 def main() -> None:
     """Runs the campaign."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--contexts", type=Path, default=Path(".coverage"))
+    parser.add_argument("--map", type=Path, default=Path("mutants.map.json"))
     parser.add_argument("--results", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--marks", default="not slow and not campaign", help="the lane to judge")
     parser.add_argument("--show", action="store_true", help="print what the results say")
+    parser.add_argument("tests", nargs="*", default=[f"tests/{name}" for name in FOLDERS])
     options = parser.parse_args()
     if options.show:
         show(options.results)
         return
-    data = coverage.CoverageData(basename=str(options.contexts))
-    data.read()
-    done = set()
-    if options.results.exists():
-        lines = options.results.read_text(encoding="utf-8").splitlines()
-        done = {json.loads(line)["mutant"] for line in lines}
-    folder = Path("core/src/pullback")
-    for mutant in chosen(list(mutants(folder)), options.seed, options.count):
-        name = str(mutant)
-        if name in done:
-            continue
-        began = time.monotonic()
-        row = {"by": judged(data, mutant), "mutant": name, "s": round(time.monotonic() - began, 1)}
-        with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+    given = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", options.marks]
+    pytest.main([*given, *options.tests], plugins=[Campaign(options)])
 
 
 if __name__ == "__main__":
