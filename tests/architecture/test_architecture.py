@@ -136,6 +136,12 @@ LATE = {
 
 MAX_LINES = 600
 
+# Names that two classes have because both are public, and users know them so.
+SHARED_NAMES = {
+    "Accuracy",  # a class of accuracy of ops, and the metric
+    "Checkpoint",  # what is saved, and the callback that saves it
+}
+
 
 class Import(NamedTuple):
     """One imported module."""
@@ -460,6 +466,17 @@ class TestFiles:
     def test_can_be_read_in_one_sitting(self, path):
         lines = path.read_text(encoding="utf-8").count("\n")
         assert lines <= MAX_LINES, f"{path.relative_to(ROOT)} has {lines} lines; split it"
+
+    def test_no_two_classes_share_a_name(self):
+        places = {}
+        for path in core_files():
+            for node in ast.walk(tree(path)):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name.lstrip("_"), []).append(place(path, node.lineno))
+        shared = {name: found for name, found in places.items() if len(found) > 1}
+        for name in SHARED_NAMES:
+            shared.pop(name)
+        assert not shared, f"one meaning a word; rename all but one of {shared}"
 
     def test_name_no_machine_and_no_registry(self):
         pattern = re.compile(

@@ -9,7 +9,7 @@ import pullback as pb
 from pullback import Variable
 from pullback.checkpoint import checkpoint as checkpoints
 from pullback.checkpoint import restoration
-from pullback.checkpoint.objects import Graph
+from pullback.checkpoint.objects import ObjectGraph
 from pullback.optimizers import Adam
 from pullback.random import Generator
 from pullback.state import objects
@@ -23,8 +23,8 @@ STEPS = (
     (pb.metrics.Sum, "restore_state"),
     (pb.metrics.ConfusionMatrix, "restore_state"),
     (pb.Checkpoint, "_set"),
-    (Graph, "unbuilt"),
-    (Graph, "__init__"),
+    (ObjectGraph, "unbuilt"),
+    (ObjectGraph, "__init__"),
     (restoration, "decode"),
     (checkpoints, "decode"),
 )

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.checkpoint.writer import Writer
+from pullback.checkpoint.writer import CheckpointWriter
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="what is left is looked for in /proc"
@@ -235,7 +235,7 @@ def test_a_writer_outlives_what_interrupts_a_save():
     places = interrupted = 0
     while places == interrupted:
         done = []
-        writer = Writer(2)
+        writer = CheckpointWriter(2)
         writer.put(lambda: done.append(0))  # noqa: B023
         calls = iter(range(places))
 

@@ -29,10 +29,10 @@ if TYPE_CHECKING:  # a protocol takes a part of a millisecond of the import
             """A 0-d tensor with the number of each run."""
 
 
-__all__ = ["TRACES", "Apart", "Break", "Count", "DrawnInt", "HostNumber"]
+__all__ = ["TRACES", "Apart", "Break", "DrawnInt", "HostNumber", "SharedCount"]
 
 
-class Count:
+class SharedCount:
     """A number of tapes or traces, in all threads."""
 
     __slots__ = ("count",)
@@ -42,7 +42,7 @@ class Count:
 
 
 #: The number of traces that run.
-TRACES = Count()
+TRACES = SharedCount()
 
 
 class Break(BaseException):

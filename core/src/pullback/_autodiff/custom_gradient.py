@@ -29,7 +29,7 @@ R = TypeVar("R")
 Kind: TypeAlias = tuple[Shape, DType, Device]
 
 
-class Variable(Protocol):
+class ReadVariable(Protocol):
     """A variable that a function reads; the class is a level above."""
 
     @property
@@ -136,7 +136,7 @@ def _attach(
     result: object,
     grad_fn: Callable[..., object],
     inputs: Sequence[Tensor | None],
-    variables: Sequence[Variable],
+    variables: Sequence[ReadVariable],
 ) -> Any:
     """The result in new handles, on a node that stands for the whole function."""
     outputs = [from_any(value) for value in leaves(result)]
@@ -170,7 +170,7 @@ def _takes_variables(grad_fn: Callable[..., object]) -> bool:
     )
 
 
-def _takes_no_variables(name: str, variables: Sequence[Variable]) -> errors.TapeError:
+def _takes_no_variables(name: str, variables: Sequence[ReadVariable]) -> errors.TapeError:
     names = ", ".join(str(variable.name) for variable in variables)
     return errors.TapeError(
         f"{name} reads the variables {names}, and its gradient function takes no variables=; "
@@ -188,7 +188,7 @@ class _Custom:
         name: str,
         outputs: Sequence[Tensor],
         inputs: Sequence[Tensor | None],
-        variables: Sequence[Variable],
+        variables: Sequence[ReadVariable],
     ) -> None:
         self.name = name
         self.variables = list(variables)
@@ -236,7 +236,7 @@ class _Custom:
         return cotangents
 
 
-def _kind(value: Tensor | Variable) -> Kind:
+def _kind(value: Tensor | ReadVariable) -> Kind:
     return value.shape, value.dtype, value.device
 
 

@@ -14,7 +14,7 @@ from pullback._autodiff.seeds import Unconnected
 from pullback._dispatch.recording import LOCAL, RECORDING, Leaf, Node
 from pullback._foreign_names.tensors import TAPE
 from pullback._hints import answer_attributes
-from pullback._symbols import Count
+from pullback._symbols import SharedCount
 from pullback._tree import leaves, like
 from pullback.tensor import Tensor
 
@@ -29,10 +29,10 @@ class _Token:
 
 
 #: How many tapes may still be asked for a gradient: while any may, no node is released.
-_LIVE = Count()
+_LIVE = SharedCount()
 
 
-class Source(Protocol):
+class Watchable(Protocol):
     """An object that a tape can watch besides a tensor: it is read as one, such as a Variable."""
 
     def __pullback_tensor__(self) -> Tensor: ...
@@ -83,7 +83,7 @@ class GradientTape(Jacobians):
         #: Closed intervals of serial numbers in which the tape recorded.
         self._intervals: list[backward.Interval] = []
         #: The variables that the tape watches (kept alive here) with their leaves, by identity.
-        self._leaves: dict[int, tuple[Source, Leaf]] = {}
+        self._leaves: dict[int, tuple[Watchable, Leaf]] = {}
         #: Every leaf that the tape has made.
         self._own: set[Node] = set()
 
@@ -241,7 +241,7 @@ class GradientTape(Jacobians):
             tensor._node = leaf
             self._own.add(leaf)
 
-    def leaf_of(self, variable: Source, wanted: bool) -> Leaf | None:
+    def leaf_of(self, variable: Watchable, wanted: bool) -> Leaf | None:
         """The leaf of a variable, made when it is first asked for.
 
         None if the tape has none and `wanted` is False.

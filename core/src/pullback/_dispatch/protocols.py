@@ -12,7 +12,7 @@ from pullback.devices import Device
 from pullback.tensor import Tensor
 
 
-class Recorder(Protocol):
+class RecordingTape(Protocol):
     """A tape, as this module knows it."""
 
     #: The serial number at which the tape first recorded.

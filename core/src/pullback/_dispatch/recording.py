@@ -14,11 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pullback._operators import OPERATORS
-from pullback._symbols import TRACES, Break, Count, HostNumber
+from pullback._symbols import TRACES, Break, HostNumber, SharedCount
 
 if TYPE_CHECKING:
     from pullback._dispatch.host_state import HostState
-    from pullback._dispatch.protocols import Capturing, Recorder
+    from pullback._dispatch.protocols import Capturing, RecordingTape
     from pullback.devices import Device
     from pullback.tensor import Tensor
 
@@ -256,7 +256,7 @@ class _Hooks:
 HOOKS = _Hooks()
 
 #: The number of tapes that record, and of traces that run: the only test on the hot path.
-RECORDING = Count()
+RECORDING = SharedCount()
 
 #: Functions without arguments whose values are part of the signature of every captured function,
 #: each with what it is: the state of a thread that higher levels have, such as whether a layer is
@@ -265,7 +265,7 @@ AMBIENT: list[tuple[Callable[[], Any], str]] = []
 
 #: How many attributes of layers have been set. Programs look at the attributes of their layers
 #: again when it is another number, and not at every run.
-SETTINGS = Count()
+SETTINGS = SharedCount()
 
 _THREADS = itertools.count()
 
@@ -276,7 +276,7 @@ class ThreadState:
     __slots__ = ("capture", "next_serial", "oldest_serial", "paused", "recording", "tapes")
 
     def __init__(self) -> None:
-        self.tapes: list[Recorder] = []
+        self.tapes: list[RecordingTape] = []
         #: The trace of a captured function that runs in this thread. It counts as a tape in
         #: `RECORDING`, so that nothing is asked where none runs.
         self.capture: Capturing | None = None

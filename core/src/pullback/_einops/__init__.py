@@ -27,7 +27,7 @@ def _register(backends: ModuleType) -> None:
     register(backends)
 
 
-class Watch:
+class ImportWatch:
     """Finds nothing of its own: it registers the backend once einops has been imported."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -63,7 +63,7 @@ def _make_known() -> None:
     if MODULE in sys.modules:
         _register(sys.modules[MODULE])
     else:
-        sys.meta_path.insert(0, Watch())
+        sys.meta_path.insert(0, ImportWatch())
 
 
 BEFORE_TENSORS.append(_make_known)

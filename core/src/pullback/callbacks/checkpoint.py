@@ -8,7 +8,7 @@ import sys
 
 from pullback import errors
 from pullback._dispatch.recording import paused
-from pullback.callbacks.watching import Watch
+from pullback.callbacks.watching import MetricWatch
 from pullback.checkpoint import Checkpoint as Saved
 from pullback.checkpoint import CheckpointManager
 from pullback.layers import Layer
@@ -92,7 +92,7 @@ class Checkpoint(Callback):
         self.keep = keep
         self.keep_best = keep_best
         self.background = background
-        self._watch = None if monitor is None else Watch(monitor, mode)
+        self._watch = None if monitor is None else MetricWatch(monitor, mode)
         self.objects = objects
         self._manager: CheckpointManager | None = None
         self._has_begun = False

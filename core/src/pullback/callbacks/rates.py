@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.callbacks.watching import Watch
+from pullback.callbacks.watching import MetricWatch
 from pullback.optimizers import Optimizer
 from pullback.training.callback import Callback
 from pullback.variable import Variable
@@ -132,7 +132,7 @@ class ReduceLearningRateOnPlateau(_ChangesRate):
         self.cooldown = cooldown
         self.min_rate = min_rate
         self._resting = 0
-        self._watch = Watch(monitor, mode, min_delta)
+        self._watch = MetricWatch(monitor, mode, min_delta)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Lowers the rate if the metric has not improved."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.callbacks.watching import Watch
+from pullback.callbacks.watching import MetricWatch
 from pullback.tensor import Tensor, TensorLike
 from pullback.training.callback import Callback
 
@@ -53,7 +53,7 @@ class EarlyStopping(Callback):
         self.start_from_epoch = start_from_epoch
         #: The number of the epoch with the best value.
         self.best_epoch: int | None = None
-        self._watch = Watch(monitor, mode, min_delta)
+        self._watch = MetricWatch(monitor, mode, min_delta)
         self._weights: dict[str, TensorLike] = {}
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:

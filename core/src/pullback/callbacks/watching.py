@@ -9,13 +9,13 @@ from typing import Any
 from pullback import errors
 from pullback.training.run import Run
 
-__all__ = ["Watch"]
+__all__ = ["MetricWatch"]
 
 #: Words in the names of metrics whose larger values are better.
 _MORE_IS_BETTER = ("accuracy", "precision", "recall", "auc", "score", "f1", "r2", "iou")
 
 
-class Watch:
+class MetricWatch:
     """The best value of a metric so far, and the number of epochs since.
 
     Args:

@@ -10,7 +10,7 @@ from pullback import errors
 from pullback.checkpoint import folder, names
 from pullback.checkpoint.encoding import decode, is_data
 from pullback.checkpoint.manifest import Contents
-from pullback.checkpoint.objects import Graph
+from pullback.checkpoint.objects import ObjectGraph
 from pullback.checkpoint.restoration import Restoration
 from pullback.state.objects import restore_pending
 
@@ -78,7 +78,7 @@ class Checkpoint:
         """
         restore_pending()
         measure = None if metric is None else float(metric)
-        return Graph(vars(self)).contents(None if step is None else int(step), measure)
+        return ObjectGraph(vars(self)).contents(None if step is None else int(step), measure)
 
     def restore(self, path: str | os.PathLike[str] | None, *, partial: bool = False) -> Restoration:
         """Restores saved values. Those of variables that do not exist yet wait until they are made.

@@ -15,7 +15,7 @@ from pullback.checkpoint import folder, names, reading
 from pullback.checkpoint.checkpoint import Checkpoint
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.restoration import Restoration
-from pullback.checkpoint.writer import Writer
+from pullback.checkpoint.writer import CheckpointWriter
 
 __all__ = ["CheckpointManager"]
 
@@ -75,7 +75,7 @@ class CheckpointManager(Closing):
         self._prefix = Path(directory) / names.checked(name)
         # The thread refers to the shelf, not to the manager, and ends with it.
         self._shelf = _Shelf(self._prefix, keep, keep_best, 1 if better == "lower" else -1)
-        self._writer = Writer(background) if background else None
+        self._writer = CheckpointWriter(background) if background else None
         #: The highest number of a checkpoint that may not have been written yet.
         self._highest = 0
 

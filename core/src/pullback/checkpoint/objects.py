@@ -25,7 +25,7 @@ class HasSlots(Protocol):
         """Sets a slot, and makes it if necessary."""
 
 
-class Graph:
+class ObjectGraph:
     """The objects under some roots as they are now.
 
     Args:

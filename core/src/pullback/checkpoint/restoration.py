@@ -10,7 +10,7 @@ from typing import Any
 from pullback import errors
 from pullback.checkpoint.encoding import decode
 from pullback.checkpoint.manifest import Contents
-from pullback.checkpoint.objects import Graph, others
+from pullback.checkpoint.objects import ObjectGraph, others
 from pullback.state.objects import PENDING_RESTORES, Stateful
 from pullback.variable import Variable
 
@@ -124,14 +124,14 @@ class Restoration:
         self.restore_deferred()
         return self._split(self._graph())
 
-    def _split(self, graph: Graph) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _split(self, graph: ObjectGraph) -> tuple[tuple[str, ...], tuple[str, ...]]:
         waiting: list[str] = []
         unexpected: list[str] = []
         for path in (*self._left, *self._states):
             (waiting if self._may_come(path, graph) else unexpected).append(path)
         return tuple(waiting), (*unexpected, *self._not_asked_for)
 
-    def _may_come(self, path: str, graph: Graph) -> bool:
+    def _may_come(self, path: str, graph: ObjectGraph) -> bool:
         owner = self._owner(path)
         if owner is not None:
             # A slot: it comes with its variable, if there is the optimizer.
@@ -192,7 +192,9 @@ class Restoration:
         if not self._ended:
             PENDING_RESTORES.append(self)
 
-    def _surplus(self, graph: Graph, matches: Mapping[str, list[Variable]]) -> tuple[str, ...]:
+    def _surplus(
+        self, graph: ObjectGraph, matches: Mapping[str, list[Variable]]
+    ) -> tuple[str, ...]:
         """Returns the saved paths that no object takes.
 
         Entries of objects that are not restored do not count: a model is restored without its
@@ -246,13 +248,13 @@ class Restoration:
         self._left, self._states = {}, {}
         PENDING_RESTORES[:] = [pending for pending in PENDING_RESTORES if pending is not self]
 
-    def _graph(self) -> Graph:
+    def _graph(self) -> ObjectGraph:
         alive = {name: get() for name, get in self._roots.items()}
-        return Graph({name: value for name, value in alive.items() if value is not None})
+        return ObjectGraph({name: value for name, value in alive.items() if value is not None})
 
     # Matching ------------------------------------------------------------------------------------
 
-    def _match(self, graph: Graph) -> tuple[dict[str, list[Variable]], tuple[str, ...]]:
+    def _match(self, graph: ObjectGraph) -> tuple[dict[str, list[Variable]], tuple[str, ...]]:
         """Returns the variables for each saved path, and the paths without a saved value."""
         matches: dict[str, list[Variable]] = {}
         missing = []
@@ -276,7 +278,7 @@ class Restoration:
             )
         return matches, tuple(missing)
 
-    def _saved_as(self, path: str, graph: Graph, saved: Container[str]) -> str | None:
+    def _saved_as(self, path: str, graph: ObjectGraph, saved: Container[str]) -> str | None:
         """Returns the saved path of an object, by any of its paths now or when it was saved."""
         for name in graph.names(path):
             for other in (name, *others(name, self._aliases.items())):
@@ -288,7 +290,7 @@ class Restoration:
 
     def _assign(
         self,
-        graph: Graph,
+        graph: ObjectGraph,
         matches: Mapping[str, list[Variable]],
         last: Callable[[], object] | None = None,
     ) -> None:
@@ -307,7 +309,9 @@ class Restoration:
         if done:
             self._end()
 
-    def _give(self, graph: Graph, matches: Mapping[str, list[Variable]], before: _Before) -> None:
+    def _give(
+        self, graph: ObjectGraph, matches: Mapping[str, list[Variable]], before: _Before
+    ) -> None:
         for saved, variables in matches.items():
             array = self._left.pop(saved, None)
             if array is not None:
@@ -363,7 +367,7 @@ class Restoration:
 class _Before:
     """The values of the objects of a graph, to be put back if a restoration fails."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: ObjectGraph) -> None:
         self._variables = [(variable, variable.value) for variable in graph.variables.values()]
         self._slots = [
             (optimizer, [(v, name, slot.value) for v, name, slot in optimizer.slot_variables()])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 Task = Callable[[], None]
 
 
-class Writer:
+class CheckpointWriter:
     """Runs tasks in a thread of its own.
 
     The error of a task is raised by the next `put`, `wait` or `close`; if several tasks have failed

@@ -99,7 +99,7 @@ def _produce(source: Cursor, feed: Feed[Made], device: Device) -> None:
         source.close()
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """Threads or processes that call a function of elements."""
 
     def submit(self, element: Element, key: int | None, /) -> Future[Element]:
@@ -118,7 +118,7 @@ class ParallelMapCursor(Stage):
         ahead: the number of elements that they may work on ahead of the consumer.
     """
 
-    def __init__(self, each: MapCursor, workers: Workers, ahead: int) -> None:
+    def __init__(self, each: MapCursor, workers: WorkerPool, ahead: int) -> None:
         super().__init__(each)
         self.each = each
         self.workers = workers
@@ -181,7 +181,7 @@ class ParallelMapCursor(Stage):
         super().close()
 
 
-def _release(workers: Workers, waiting: deque[tuple[Future[Element] | None, Position]]) -> None:
+def _release(workers: WorkerPool, waiting: deque[tuple[Future[Element] | None, Position]]) -> None:
     for future, _ in waiting:
         if future is not None:
             future.cancel()

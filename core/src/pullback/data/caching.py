@@ -77,14 +77,14 @@ _FRAME = struct.Struct("<QI")
 _END = (1 << 64) - 1
 
 
-class FileCursor(Cursor):
+class CacheCursor(Cursor):
     """The elements of a source, kept in a file that appears at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], path: Path) -> None:
         self.open = open_
         self.path = path
         self.at = 0
-        self.writer: _Writer | None = None
+        self.writer: _CacheWriter | None = None
         self.reader: Iterator[Element] | None = None
         self.source: Cursor | None = None
 
@@ -100,7 +100,7 @@ class FileCursor(Cursor):
             self.reader = _read(self.path, self.at)
             return
         self.source = self.open()
-        self.writer = _Writer(self.path)
+        self.writer = _CacheWriter(self.path)
         for _ in range(self.at):
             self._fill()
 
@@ -133,7 +133,7 @@ class FileCursor(Cursor):
         self.reader = None
 
 
-class _Writer:
+class _CacheWriter:
     """A file with a temporary name until it is finished."""
 
     def __init__(self, path: Path) -> None:

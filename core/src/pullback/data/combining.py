@@ -11,7 +11,7 @@ from pullback import errors
 from pullback._tree import leaves, like
 from pullback.data.calls import call
 from pullback.data.elements import Element, as_tensors
-from pullback.data.source import Cursor, Epoch, Position, Source
+from pullback.data.source import Cursor, ElementSource, Epoch, Position
 
 
 class ZipCursor(Cursor):
@@ -52,7 +52,7 @@ def _first(batch: Element, count: int) -> Element:
 class ConcatenateCursor(Cursor):
     """One source after another."""
 
-    def __init__(self, datasets: Sequence[Source], epoch: Epoch) -> None:
+    def __init__(self, datasets: Sequence[ElementSource], epoch: Epoch) -> None:
         self.datasets = datasets
         self.epoch = epoch
         self.which = 0
@@ -103,7 +103,7 @@ class Lane(NamedTuple):
     #: The position in front of the element that it is made of, and the number of the element.
     before: Position
     number: int
-    dataset: Source
+    dataset: ElementSource
     cursor: Cursor
 
 
@@ -113,7 +113,7 @@ class InterleaveCursor(Cursor):
     def __init__(
         self,
         source: Callable[[Epoch], Cursor],
-        function: Callable[..., Source],
+        function: Callable[..., ElementSource],
         cycle: int,
         block: int,
         epoch: Epoch,
@@ -170,7 +170,7 @@ class InterleaveCursor(Cursor):
         self.made += 1
         return self._lane(before, self.made - 1, self._dataset(element))
 
-    def _dataset(self, element: Element) -> Source:
+    def _dataset(self, element: Element) -> ElementSource:
         made = call(self.function, as_tensors(element))
         if not (hasattr(made, "open") and hasattr(made, "seeds")):
             raise errors.InputTypeError(
@@ -179,7 +179,7 @@ class InterleaveCursor(Cursor):
             )
         return made
 
-    def _lane(self, before: Position, number: int, dataset: Source) -> Lane:
+    def _lane(self, before: Position, number: int, dataset: ElementSource) -> Lane:
         return Lane(before, number, dataset, dataset.open((*self.epoch, number)))
 
     def state(self) -> Position:

@@ -18,7 +18,7 @@ from pullback.data import processes as worker_processes
 from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
 from pullback.data.arguments import at_least, check_function
 from pullback.data.background import Threads
-from pullback.data.caching import FileCursor, MemoryCursor
+from pullback.data.caching import CacheCursor, MemoryCursor
 from pullback.data.calls import call_on_tensors, check_takes_generator
 from pullback.data.combining import ConcatenateCursor, InterleaveCursor, ZipCursor
 from pullback.data.elements import Element
@@ -580,7 +580,7 @@ class Dataset:
         if path is not None:
             file = Path(path)
             return self._stage(
-                lambda epoch: FileCursor(lambda: self.open((0,)), file),
+                lambda epoch: CacheCursor(lambda: self.open((0,)), file),
                 lambda: len(self),
             )
         kept: list[list[Element]] = []

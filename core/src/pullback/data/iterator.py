@@ -8,7 +8,7 @@ from typing import Any
 from pullback._closing import Closing
 from pullback._dispatch.recording import reject_use
 from pullback.data.elements import Element, as_tensors
-from pullback.data.source import Cursor, Epoch, Position, Source
+from pullback.data.source import Cursor, ElementSource, Epoch, Position
 
 
 class Iterator(Closing):
@@ -25,7 +25,7 @@ class Iterator(Closing):
 
     opaque_state = True
 
-    def __init__(self, dataset: Source, epoch: Epoch) -> None:
+    def __init__(self, dataset: ElementSource, epoch: Epoch) -> None:
         self._dataset = dataset
         self._epoch = epoch
         self._cursor: Cursor | None = dataset.open(epoch)

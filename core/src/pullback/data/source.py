@@ -20,7 +20,7 @@ Epoch: TypeAlias = "tuple[int, ...]"
 Position: TypeAlias = Mapping[str, Any]
 
 
-class Source(Protocol):
+class ElementSource(Protocol):
     """A dataset, as its iterators and the stages behind it know it."""
 
     def open(self, epoch: Epoch) -> Cursor:

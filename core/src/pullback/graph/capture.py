@@ -206,7 +206,7 @@ class Trace(Backend):
         return Traced(array, value)
 
     def beside(self, arrays: Sequence[Native]) -> list[Traced]:
-        """What was computed beside the trace, which can then stand for no other run."""
+        """Makes constants of arrays from beside the trace, which then stands for no other run."""
         self.sound = False
         return [self._constant(array) for array in arrays]
 

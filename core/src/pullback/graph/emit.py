@@ -35,7 +35,7 @@ NOTHING_EARLY = Early()
 
 
 class Emitted(NamedTuple):
-    """What has been written of a graph: the texts by which the code finds its values."""
+    """Calls of a graph that have been written, and the texts by which the code finds values."""
 
     outputs: list[str]
     #: What is written to each variable.
@@ -52,7 +52,7 @@ class Emitted(NamedTuple):
 
 
 def emitted(graph: Graph, text: Callable[[Value], str], calls: Mapping[int, Call]) -> Emitted:
-    """What has been written of a graph, whose values have these texts."""
+    """The calls of a graph that have been written, when its values have these texts."""
     texts = [text(value) for value in graph.ends]
     written = len(graph.outputs) + len(graph.writes)
     return Emitted(

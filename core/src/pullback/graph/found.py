@@ -16,7 +16,7 @@ from pullback.tensor import Tensor
 PATIENCE = 8
 
 
-class Owner(Protocol):
+class SignatureOwner(Protocol):
     """A captured function, as its programs know it."""
 
     #: What is tried first at a call, and the program that a look-up found last.
@@ -30,10 +30,10 @@ class Owner(Protocol):
         """Does a call op by op."""
 
 
-class Entry:
+class KnownSignature:
     """A signature that has been called: its programs, the latest first."""
 
-    def __init__(self, owner: Owner, signature: Signature) -> None:
+    def __init__(self, owner: SignatureOwner, signature: Signature) -> None:
         self._owner = owner
         self.signature = signature
         self.programs: list[Program] = []
@@ -64,7 +64,7 @@ class Entry:
         return self._owner.miss(args, kwargs)
 
 
-class Form:
+class SignatureForm:
     """The signatures of one form, by their keys.
 
     `run` is generated: it takes the arguments apart, and finds the entry. It returns MISS for
@@ -76,8 +76,8 @@ class Form:
         signature: one of the form.
     """
 
-    def __init__(self, owner: Owner, f: Callable[..., Any], signature: Signature) -> None:
-        self.entries: dict[Any, Entry] = {}
+    def __init__(self, owner: SignatureOwner, f: Callable[..., Any], signature: Signature) -> None:
+        self.entries: dict[Any, KnownSignature] = {}
         self._shapes: set[Any] = set()
         self.leaves = signature.without_values().leaves()
         source = Source(
@@ -99,9 +99,9 @@ class Form:
         source.line(f"return {late} if full else miss(args, kwargs)")
         self.run: FunctionType = source.compile("the programs of a captured function")
 
-    def add(self, owner: Owner, signature: Signature) -> Entry:
+    def add(self, owner: SignatureOwner, signature: Signature) -> KnownSignature:
         """Adds a signature."""
-        entry = self.entries[signature.key] = Entry(owner, signature.without_values())
+        entry = self.entries[signature.key] = KnownSignature(owner, signature.without_values())
         self._shapes.update(
             leaf.key[0] for leaf in signature.leaves() if leaf.kind in ("tensor", "array")
         )

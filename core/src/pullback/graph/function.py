@@ -18,7 +18,7 @@ from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._symbols import Apart, Break
-from pullback.graph.found import PATIENCE, Entry, Form
+from pullback.graph.found import PATIENCE, KnownSignature, SignatureForm
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
 from pullback.graph.program import MISS, Program
@@ -76,7 +76,7 @@ class Function(Generic[P, R]):
         #: What is tried first at a call: the program that ran last, or the form of a late call.
         self.first: Callable[[tuple[Any, ...], dict[str, Any]], Any] = _nothing
         self.last: Program | None = None
-        self._forms: dict[Any, Form] = {}
+        self._forms: dict[Any, SignatureForm] = {}
         #: The captured methods of the last instances without a `__dict__`, which have no place for
         #: them, by their identities.
         self._bound: dict[int, Kept] = {}
@@ -218,7 +218,7 @@ class Function(Generic[P, R]):
         programs = [p for entry in self._entries() for p in entry.programs]
         return sorted(programs, key=lambda program: program.number)
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[KnownSignature]:
         return [entry for form in list(self._forms.values()) for entry in [*form.entries.values()]]
 
     # Calls ---------------------------------------------------------------------------------------
@@ -291,10 +291,10 @@ class Function(Generic[P, R]):
             return MISS
         return self._capture(entry, signature)
 
-    def _add(self, signature: Signature) -> Entry:
+    def _add(self, signature: Signature) -> KnownSignature:
         form = self._forms.get(signature.form)
         if form is None:
-            form = self._forms[signature.form] = Form(self, self._f, signature)
+            form = self._forms[signature.form] = SignatureForm(self, self._f, signature)
             if self._full:
                 form.fill()
         return form.add(self, signature)
@@ -319,7 +319,7 @@ class Function(Generic[P, R]):
 
     def _capture_numbers(self, signature: Signature, numbers: Numbers) -> Any:
         """Captures a call with further numbers as inputs; MISS if the function looks at them."""
-        entry = Entry(self, signature.without_values())
+        entry = KnownSignature(self, signature.without_values())
         try:
             result = self._traced(entry, signature)
         except (Break, Exception):
@@ -334,7 +334,7 @@ class Function(Generic[P, R]):
 
     # Capturing -----------------------------------------------------------------------------------
 
-    def _capture(self, entry: Entry, signature: Signature) -> Any:
+    def _capture(self, entry: KnownSignature, signature: Signature) -> Any:
         """The result of a call that is traced; MISS if it has to run op by op."""
         try:
             return self._traced(entry, signature)
@@ -360,7 +360,7 @@ class Function(Generic[P, R]):
                 return MISS
             raise
 
-    def _traced(self, entry: Entry, signature: Signature) -> Any:
+    def _traced(self, entry: KnownSignature, signature: Signature) -> Any:
         """The result of a call that is traced, for which the entry has a program then."""
         reason = self._reason(entry, signature)
         begin = time.perf_counter()
@@ -403,7 +403,7 @@ class Function(Generic[P, R]):
 
     # Messages ------------------------------------------------------------------------------------
 
-    def _reason(self, entry: Entry, signature: Signature) -> str:
+    def _reason(self, entry: KnownSignature, signature: Signature) -> str:
         programs = self._all()
         if not programs:
             return "the first"

@@ -319,7 +319,7 @@ class GraphOp(Op):
         self.function = function
 
     def failure(self, error: Exception) -> Exception:
-        """What a failed call raises; what its graphs call has explained its own failure."""
+        """The error of a failed call; what its graphs call has explained its own failure."""
         return error
 
     def check(self, call: Call, check: Callable[[Graph], None]) -> None:
@@ -334,7 +334,7 @@ class GraphOp(Op):
         """
 
     def lines(self, call: Call) -> Iterator[str]:
-        """What the text of a graph says below a call."""
+        """The lines below a call in the text of a graph."""
         for name, graph in call.graphs.items():
             yield f"{name}:"
             yield from str(graph).splitlines()[1:]

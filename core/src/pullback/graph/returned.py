@@ -14,7 +14,7 @@ from pullback.graph.signature import refilled
 from pullback.tensor import Tensor
 
 
-class Output:
+class ResultTensor:
     """An output of the graph in a result, by its position."""
 
     __slots__ = ("position",)
@@ -23,7 +23,7 @@ class Output:
         self.position = position
 
 
-class Items:
+class ResultItems:
     """A list, a tuple or a dict in a result."""
 
     __slots__ = ("items", "template")
@@ -51,11 +51,11 @@ class Returned:
     def _parsed(self, value: object) -> Any:
         if type(value) is Tensor:
             self.outputs.append(self._recorder.lift(value)._array.value)
-            return Output(len(self.outputs) - 1)
+            return ResultTensor(len(self.outputs) - 1)
         if isinstance(value, dict):
-            return Items(value, [self._parsed(item) for item in value.values()])
+            return ResultItems(value, [self._parsed(item) for item in value.values()])
         if isinstance(value, (list, tuple)):
-            return Items(value, [self._parsed(item) for item in value])
+            return ResultItems(value, [self._parsed(item) for item in value])
         if hasattr(value, "__next__") or hasattr(value, "__await__"):
             raise Break(
                 f"returns a {type(value).__name__}, which gives its values once",
@@ -79,11 +79,11 @@ class Returned:
 
     def text(self, source: Source, value: object) -> str:
         """The expression that makes the result."""
-        if type(value) is Output:
+        if type(value) is ResultTensor:
             return f"t{value.position}"
         if type(value) is HostNumber:
             return value.name
-        if type(value) is not Items:
+        if type(value) is not ResultItems:
             return source.constant(value)
         items = [self.text(source, item) for item in value.items]
         kind = type(value.template)

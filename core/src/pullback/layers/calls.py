@@ -10,7 +10,7 @@ from pullback.layers.loss_terms import LossTerms
 __all__ = ["CALLS"]
 
 
-class Calls(threading.local):
+class LayerCalls(threading.local):
     """The state of layer calls in this thread."""
 
     #: The number of nested calls, and how many of them are building.
@@ -27,4 +27,4 @@ class Calls(threading.local):
         self.losses: dict[int, weakref.ref[LossTerms]] = {}
 
 
-CALLS = Calls()
+CALLS = LayerCalls()

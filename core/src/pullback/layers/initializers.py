@@ -48,11 +48,11 @@ Initializer: TypeAlias = Callable[[Shape, DType], Tensor]
 InitializerLike: TypeAlias = "str | float | Initializer"
 
 
-class _State(threading.local):
+class _Uninitialized(threading.local):
     uninitialized: int = 0
 
 
-_STATE = _State()
+_STATE = _Uninitialized()
 
 
 class uninitialized:

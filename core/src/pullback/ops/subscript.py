@@ -39,7 +39,7 @@ __all__: list[str] = []
 _EVERYTHING = slice(None)
 
 
-class Plan(NamedTuple):
+class SubscriptPlan(NamedTuple):
     """The steps for a key on a tensor."""
 
     #: The canonical key; None if it selects everything.
@@ -128,7 +128,7 @@ OPERATORS.set_item = _set
 # Reading a key.
 
 
-def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
+def _plan(shape: Shape, key: Any, x: Tensor) -> SubscriptPlan:
     entries = [_entry(entry, x) for entry in (key if type(key) is tuple else (key,))]
     used = sum(map(_width, entries))
     if used > len(shape):
@@ -175,7 +175,7 @@ def _plan(shape: Shape, key: Any, x: Tensor) -> Plan:
             basic_axis += width
     trivial = all(entry is _EVERYTHING for entry in basic)
     apart = indexed != list(range(indexed[0], indexed[-1] + 1)) if indexed else False
-    return Plan(None if trivial else (*basic, ...), tensors, apart)
+    return SubscriptPlan(None if trivial else (*basic, ...), tensors, apart)
 
 
 def _entry(entry: Any, x: Tensor) -> Any:
@@ -258,7 +258,7 @@ def _canonical_int(entry: int, axis: int, shape: Shape) -> int:
 # Tensors in a key.
 
 
-def _merge(x: Tensor, plan: Plan) -> tuple[Tensor, Tensor, int, tuple[int, ...] | None]:
+def _merge(x: Tensor, plan: SubscriptPlan) -> tuple[Tensor, Tensor, int, tuple[int, ...] | None]:
     """x with the indexed axes merged, the indices along that axis, the axis, the order of axes.
 
     The order is None if no axes of x were moved.

@@ -17,12 +17,12 @@ from pullback.plugins.records import Native
 __all__ = ["as_function", "compiling", "known", "require"]
 
 
-class _Local(threading.local):
+class _CompileState(threading.local):
     #: The tests of values in the graph that this thread compiles; None while it compiles none.
     tests: list[Any] | None = None
 
 
-_LOCAL = _Local()
+_LOCAL = _CompileState()
 
 
 #: Calls a graph: from native arrays the outputs, and last whether what was required holds.

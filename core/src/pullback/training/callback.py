@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import errors
 from pullback._notebook import table_html
-from pullback.training.model import Model
+from pullback.training.model import TrainedModel
 from pullback.training.types import Logs
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _text(value: object) -> str:
 class Callbacks:
     """Several callbacks; for each event those that have a method for it."""
 
-    def __init__(self, callbacks: Iterable[Callback], model: Model, run: Run) -> None:
+    def __init__(self, callbacks: Iterable[Callback], model: TrainedModel, run: Run) -> None:
         self.all = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
         for callback in self.all:
             if not isinstance(callback, Callback):

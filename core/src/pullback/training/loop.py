@@ -17,7 +17,7 @@ from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches
 from pullback.training.callback import Callbacks
 from pullback.training.interruption import Interrupted, Interruption
-from pullback.training.model import Model
+from pullback.training.model import TrainedModel
 from pullback.training.objective import UnseenClasses, by_class
 from pullback.training.run import Run
 from pullback.training.types import Logs, Structure, Values
@@ -40,7 +40,7 @@ class FitLoop:
 
     def __init__(
         self,
-        model: Model,
+        model: TrainedModel,
         run: Run,
         callbacks: Callbacks,
         class_weight: Mapping[int, float] | None,
@@ -176,7 +176,7 @@ class FitLoop:
 
 
 def evaluate(
-    model: Model,
+    model: TrainedModel,
     run: Run,
     data: Batches,
     steps: int | None,
@@ -216,7 +216,9 @@ def evaluate(
     return logs
 
 
-def predict(model: Model, data: Batches, steps: int | None, callbacks: Callbacks) -> Structure:
+def predict(
+    model: TrainedModel, data: Batches, steps: int | None, callbacks: Callbacks
+) -> Structure:
     """Returns the outputs of the model for all items.
 
     Raises:
@@ -241,14 +243,14 @@ def predict(model: Model, data: Batches, steps: int | None, callbacks: Callbacks
     return like(outputs[0], iter([concat(list(column)) for column in columns]))
 
 
-def step_of(model: Model, method: Callable[..., Any]) -> Callable[..., Any]:
+def step_of(model: TrainedModel, method: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a step of a model, captured if the model is compiled with `capture=True`."""
     compiled = model._compiled
     return method if compiled is None else compiled.step(method)
 
 
 @contextmanager
-def located(model: Model, method: str, position: str, batch: Batch) -> Iterator[None]:
+def located(model: TrainedModel, method: str, position: str, batch: Batch) -> Iterator[None]:
     """Adds the position in the data to an error, and to one of devices what to write."""
     try:
         yield

@@ -9,10 +9,10 @@ from pullback.tensor import Tensor
 from pullback.training.objective import CompileConfig
 from pullback.training.types import Structure, Values
 
-__all__ = ["Model"]
+__all__ = ["TrainedModel"]
 
 
-class Model(Protocol):
+class TrainedModel(Protocol):
     """A model, as training knows it: a callable with variables, losses and steps."""
 
     stop_training: bool

@@ -14,7 +14,7 @@ from pullback.training.batches import Batch, Batches, Columns, is_batches, of_ar
 from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.evaluation import Evaluation
 from pullback.training.loop import FitLoop, evaluate, located, predict, step_of
-from pullback.training.model import Model
+from pullback.training.model import TrainedModel
 from pullback.training.objective import CompileConfig, LossWeights, UnseenClasses
 from pullback.training.progress import ProgressBar
 from pullback.training.run import Run, RunningMetrics
@@ -101,7 +101,7 @@ class Trainable:
     # Steps ---------------------------------------------------------------------------------------
 
     def train_step(
-        self: Model, inputs: Structure, targets: Structure, weights: Structure
+        self: TrainedModel, inputs: Structure, targets: Structure, weights: Structure
     ) -> Values | None:
         """Trains on one batch; subclasses may override it.
 
@@ -128,7 +128,7 @@ class Trainable:
         return {"loss": total, **values}
 
     def test_step(
-        self: Model, inputs: Structure, targets: Structure, weights: Structure
+        self: TrainedModel, inputs: Structure, targets: Structure, weights: Structure
     ) -> Values | None:
         """Evaluates one batch: as `train_step`, without training."""
         compiled = self.compiled
@@ -137,14 +137,14 @@ class Trainable:
         compiled.update_metrics(targets, predictions, weights)
         return {"loss": total, **values}
 
-    def predict_step(self: Model, inputs: Structure) -> Structure:
+    def predict_step(self: TrainedModel, inputs: Structure) -> Structure:
         """Returns the outputs of the model for one batch."""
         return self(inputs, training=False)
 
     # Loops ---------------------------------------------------------------------------------------
 
     def fit(
-        self: Model,
+        self: TrainedModel,
         x: Structure,
         y: Structure = None,
         *,
@@ -244,7 +244,7 @@ class Trainable:
         return run.history
 
     def evaluate(
-        self: Model,
+        self: TrainedModel,
         x: Structure,
         y: Structure = None,
         *,
@@ -275,7 +275,7 @@ class Trainable:
             called.close()
 
     def predict(
-        self: Model,
+        self: TrainedModel,
         x: Structure,
         *,
         batch_size: int | None = None,
@@ -306,7 +306,7 @@ class Trainable:
             called.close()
 
     def train_on_batch(
-        self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
+        self: TrainedModel, x: Structure, y: Structure = None, sample_weight: Structure = None
     ) -> Evaluation:
         """Takes one step; returns the loss and the metrics of this batch alone.
 
@@ -321,7 +321,7 @@ class Trainable:
         return _on_batch(self, "train_on_batch", self.train_step, x, y, sample_weight)
 
     def test_on_batch(
-        self: Model, x: Structure, y: Structure = None, sample_weight: Structure = None
+        self: TrainedModel, x: Structure, y: Structure = None, sample_weight: Structure = None
     ) -> Evaluation:
         """Returns the loss and the metrics of one batch.
 
@@ -332,7 +332,7 @@ class Trainable:
 
 
 def _on_batch(
-    model: Model,
+    model: TrainedModel,
     method: str,
     step: Callable[[Structure, Structure, Structure], Values | None],
     x: Structure,
@@ -351,14 +351,14 @@ def _on_batch(
         metrics.restore_state(kept)
 
 
-def _new_run(model: Model, epochs: int) -> Run:
+def _new_run(model: TrainedModel, epochs: int) -> Run:
     # A model with steps of its own needs no loss, and perhaps no optimizer.
     has_own_step = getattr(type(model), "train_step", None) is not Trainable.train_step
     compiled = model._compiled if has_own_step else model.compiled
     return Run(epochs, RunningMetrics({} if compiled is None else compiled.named_metrics))
 
 
-def _check_steps(model: Model, validating: bool) -> None:
+def _check_steps(model: TrainedModel, validating: bool) -> None:
     """Checks the steps that a model has of its own.
 
     Raises:
@@ -383,7 +383,7 @@ def _check_steps(model: Model, validating: bool) -> None:
 
 
 def _callbacks(
-    model: Model, callbacks: Iterable[Callback], run: Run, verbose: bool, *own: Callback
+    model: TrainedModel, callbacks: Iterable[Callback], run: Run, verbose: bool, *own: Callback
 ) -> Callbacks:
     if isinstance(callbacks, Callback):
         raise errors.InputTypeError(

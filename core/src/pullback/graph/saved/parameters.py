@@ -11,7 +11,7 @@ from pullback.graph.saved.data_form import JSON, decode
 from pullback.graph.signature import equal
 
 
-class Leaf(NamedTuple):
+class ParameterLeaf(NamedTuple):
     """An argument that differs from call to call: a tensor, or a float.
 
     `names` are the inputs of the graph that it is: one for a tensor, one for each dtype in which a
@@ -35,9 +35,9 @@ class Parameter(NamedTuple):
         return next(leaves(self.form), None) is None
 
 
-def leaves(form: object) -> Iterator[Leaf]:
+def leaves(form: object) -> Iterator[ParameterLeaf]:
     """The leaves of a form, in order."""
-    if type(form) is Leaf:
+    if type(form) is ParameterLeaf:
         yield form
     elif isinstance(form, (list, tuple)):
         for item in form:
@@ -67,16 +67,16 @@ def parameters_of(data: JSON) -> list[Parameter]:
     return found
 
 
-def _tensor(value: JSON) -> Leaf:
+def _tensor(value: JSON) -> ParameterLeaf:
     if type(value) is not str:
         raise ValueError(f"an argument is the input {value!r}")
-    return Leaf("tensor", (value,))
+    return ParameterLeaf("tensor", (value,))
 
 
-def _number(value: JSON) -> Leaf:
+def _number(value: JSON) -> ParameterLeaf:
     if not isinstance(value, list) or not all(type(name) is str for name in value):
         raise ValueError(f"an argument is the inputs {value!r}")
-    return Leaf("number", tuple(value))
+    return ParameterLeaf("number", tuple(value))
 
 
 class Binding:
@@ -99,7 +99,7 @@ class Binding:
         return ", ".join(f"{p.name}: {self._text(p.form)}" for p in self._parameters)
 
     def _text(self, form: object) -> str:
-        if type(form) is Leaf:
+        if type(form) is ParameterLeaf:
             return "float" if form.kind == "number" else self._describe(form.names[0])
         if isinstance(form, (list, tuple)):
             text = ", ".join(map(self._text, form))
@@ -110,7 +110,7 @@ class Binding:
 
     def __call__(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> list[tuple[str, Leaf, Any]]:
+    ) -> list[tuple[str, ParameterLeaf, Any]]:
         """The path, the leaf and the value of each tensor and float.
 
         Raises:
@@ -125,7 +125,7 @@ class Binding:
             given[name] = value
         if len(args) > len(positional):
             self._reject(f"got {len(args)} positional arguments")
-        found: list[tuple[str, Leaf, Any]] = []
+        found: list[tuple[str, ParameterLeaf, Any]] = []
         for parameter in self._parameters:
             if parameter.name in given:
                 self._match(parameter.form, given.pop(parameter.name), parameter.name, found)
@@ -138,8 +138,10 @@ class Binding:
     def _reject(self, problem: str) -> NoReturn:
         raise errors.InputTypeError(f"the saved program {self._name} takes ({self}); {problem}")
 
-    def _match(self, form: Any, value: Any, path: str, found: list[tuple[str, Leaf, Any]]) -> None:
-        if type(form) is Leaf:
+    def _match(
+        self, form: Any, value: Any, path: str, found: list[tuple[str, ParameterLeaf, Any]]
+    ) -> None:
+        if type(form) is ParameterLeaf:
             found.append((path, form, value))
         elif isinstance(form, (list, tuple)):
             kind = list if isinstance(form, list) else tuple

@@ -34,7 +34,7 @@ from pullback.graph.host import array_of
 from pullback.graph.passes.prepare import ready
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.saved.data_form import JSON, called, decode, graph_of
-from pullback.graph.saved.parameters import Binding, Leaf, Parameter, leaves, parameters_of
+from pullback.graph.saved.parameters import Binding, Parameter, ParameterLeaf, leaves, parameters_of
 from pullback.graph.saved.save import ARRAYS, FORMAT, PROGRAM, VERSION
 from pullback.tensor import Tensor, wrap
 
@@ -99,7 +99,7 @@ class LoadedProgram:
     def _describe(self, name: str) -> str:
         return repr(self._inputs[name]).partition(": ")[2]
 
-    def _tensor(self, path: str, leaf: Leaf, name: str, value: Any) -> Tensor:
+    def _tensor(self, path: str, leaf: ParameterLeaf, name: str, value: Any) -> Tensor:
         expected = self._inputs[name]
         dtype = self.device.backend.public_dtypes[expected.dtype]
         if leaf.kind == "number":

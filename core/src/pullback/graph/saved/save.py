@@ -18,7 +18,7 @@ from pullback._array_files import Array, array_bytes, describe, sealed, sync, wr
 from pullback._replacing import put, settle, temporary, tidy
 from pullback._symbols import HostNumber
 from pullback.graph.graph import AttributeEntry, Draw, Handle, HostArray, State
-from pullback.graph.returned import Items, Output
+from pullback.graph.returned import ResultItems, ResultTensor
 from pullback.graph.saved.data_form import JSON, CannotBeSavedError, data_of, encode
 from pullback.graph.signature import Part
 
@@ -161,9 +161,9 @@ def _arguments(program: Program, numbers: dict[str, list[str]]) -> list[JSON]:
             keys = [name for _, name in part.form[1]]
             return dict(zip(keys, map(form, part.parts), strict=True))
         if part.kind in ("tensor", "array"):
-            return _Leaf("tensor", next(names))
+            return _SavedTensor("tensor", next(names))
         if part.kind == "number":
-            return _Leaf("number", numbers.get(next(names), []))
+            return _SavedTensor("number", numbers.get(next(names), []))
         if part.kind == "object":
             raise CannotBeSavedError(f"has the argument {part.path}, an object of {part}")
         return part.value
@@ -177,7 +177,7 @@ def _arguments(program: Program, numbers: dict[str, list[str]]) -> list[JSON]:
     ]
 
 
-class _Leaf:
+class _SavedTensor:
     """An argument that differs from call to call."""
 
     def __init__(self, kind: str, value: JSON) -> None:
@@ -185,13 +185,13 @@ class _Leaf:
 
 
 def _encoded(form: object) -> JSON:
-    return encode(form, lambda value: value.data if type(value) is _Leaf else None)
+    return encode(form, lambda value: value.data if type(value) is _SavedTensor else None)
 
 
 def _result_data(value: object) -> JSON | None:
-    if type(value) is Output:
+    if type(value) is ResultTensor:
         return {"$": "output", "value": value.position}
-    if type(value) is Items:
+    if type(value) is ResultItems:
         if isinstance(value.template, dict):
             return encode(dict(zip(value.template, value.items, strict=True)), _result_data)
         items = [encode(item, _result_data) for item in value.items]
