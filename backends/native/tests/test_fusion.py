@@ -122,6 +122,19 @@ def test_functions_with_a_number():
     whole(fused(lambda x: pb.elu(pb.leaky_relu(-x, negative_slope=0.3), alpha=0.7), normal(5000)))
 
 
+def test_gradients_that_may_be_0_by_0():
+    def function(x, g):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sqrt(x)
+        return -y, tape.gradient(y, x, -g)
+
+    x, g = normal(5000), normal(5000)
+    x[::3] = 0
+    g[::5] = 0
+    whole(fused(function, x, g))
+
+
 @pytest.mark.parametrize("exponent", [2, 3, 4, 5, -1, -2, 0.5, -0.5])
 def test_powers_of_a_number(exponent):
     x = normal(5000)

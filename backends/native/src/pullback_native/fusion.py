@@ -67,7 +67,7 @@ _LARGEST_NUMBER = 1 << 53
 #: The ops that regions may have.
 FUSIBLE = frozenset({
     *UNARY, *GRADIENTS, *WITH_ATTRIBUTE, *ARITHMETIC, *COMPARISONS, *SUMS,
-    *OVER_ROWS, "fixed_power", "gelu", "gelu_gradient", "where", "broadcast_to",
+    *OVER_ROWS, "fixed_power", "gelu", "gelu_gradient", "slope_quotient", "where", "broadcast_to",
     "batch_norm_inference",
 })  # fmt: skip
 
@@ -202,7 +202,7 @@ class _Builder:
             self._repeated.add(again)
             self._operands[result] = again
         elif name in ARITHMETIC:
-            self._operands[result] = self._arithmetic(call, ARITHMETIC[name])
+            self._operands[result] = self._arithmetic(call, name)
         else:
             self._operands[result] = self._elementwise(call)
 
@@ -217,6 +217,8 @@ class _Builder:
             condition, x1, x2 = map(self._operand, call.inputs)
             _require(condition >= 0 and self._rows.isdisjoint((condition, x1, x2)))
             return self._plan.step("select", self._loop(name), (condition, x1, x2), 0.2)
+        if name == "slope_quotient":
+            return self._slope_quotient(call)
         inputs = tuple(map(self._array, call.inputs))
         if name == "fixed_power":
             return self._power(*inputs, attributes["exponent"])
@@ -231,9 +233,9 @@ class _Builder:
             loop, cost = self._loop(name), (UNARY | GRADIENTS)[name]
         return self._plan.step("unary" if len(inputs) == 1 else "binary", loop, inputs, cost)
 
-    def _arithmetic(self, call: Any, loops: _Arithmetic) -> int:
+    def _arithmetic(self, call: Any, name: str) -> int:
         x1, x2 = map(self._operand, call.inputs)
-        name = call.op.name
+        loops = ARITHMETIC[name]
         _require(max(x1, x2) >= 0 and not {x1, x2} <= self._rows)
         if x1 in self._rows or x2 in self._rows:
             _require(loops.exact and min(x1, x2) >= 0)
@@ -249,6 +251,17 @@ class _Builder:
             number = self._plan.again(number, negative=True)
         loop = self._loop(loops.right if x2 < 0 else loops.left)
         return self._plan.step("with_number", loop, (x, number), 0.1)
+
+    def _slope_quotient(self, call: Any) -> int:
+        """Adds a quotient, and the choice of a cotangent of 0 where it is NaN."""
+        g = self._array(call.inputs[0])
+        quotient = self._arithmetic(call, "divide")
+        none = self._plan.number(0.0)
+        empty = self._plan.step("compare", self._loop("equal"), (g, none), 0.15, boolean=True)
+        kept = self._plan.step("select", self._loop("where"), (empty, g, quotient), 0.2)
+        pair = (quotient, quotient)
+        lost = self._plan.step("compare", self._loop("not_equal"), pair, 0.15, boolean=True)
+        return self._plan.step("select", self._loop("where"), (lost, kept, quotient), 0.2)
 
     def _power(self, x: int, exponent: float) -> int:
         """Adds the steps of the body of `fixed_power`."""

@@ -2,6 +2,7 @@
 
 from pullback.ops.arithmetic import fixed_power as fixed_power
 from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
+from pullback.ops.arithmetic import slope_quotient as slope_quotient
 from pullback.ops.nn.activations import gelu_gradient as gelu_gradient
 from pullback.ops.nn.activations import relu_gradient as relu_gradient
 from pullback.ops.nn.activations import sigmoid_gradient as sigmoid_gradient

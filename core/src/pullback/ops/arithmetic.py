@@ -116,6 +116,32 @@ def divide(x1: Tensor, x2: Tensor, /) -> Tensor:
 divide.vjp(x1=lambda g, x2: g / x2, x2=lambda g, x2, out: -(g * out) / x2)
 
 
+def _is_undefined(g: Tensor, slope: Tensor) -> Tensor:
+    undefined: Tensor = (g == 0) & ((slope == 0) | (slope != slope))
+    return undefined
+
+
+@op(shape=broadcast, dtype=floating, accuracy=ROUNDED, public=False)
+def slope_quotient(g: Tensor, slope: Tensor, /) -> Tensor:
+    """g / slope, and 0 where g is 0 and the slope is 0 or NaN: gradients of inverse functions.
+
+    >>> pb.ops.slope_quotient([0.0, 1.0], [0.0, 2.0]).tolist()
+    [0.0, 0.5]
+    """
+    return g / where(_is_undefined(g, slope), 1, slope)
+
+
+@slope_quotient.vjp("g")
+def _(h: Tensor, g: Tensor, slope: Tensor) -> Tensor:
+    return h / where(_is_undefined(g, slope), 1, slope)
+
+
+@slope_quotient.vjp("slope")
+def _(h: Tensor, g: Tensor, slope: Tensor, out: Tensor) -> Tensor:
+    undefined = _is_undefined(g, slope)
+    return where(undefined, 0, -(h * out) / where(undefined, 1, slope))
+
+
 @op(
     shape=broadcast,
     dtype=numeric,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback._dispatch import OpFunction
 from pullback._operators import OPERATORS
-from pullback.ops import selection
+from pullback.ops import late, selection
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, TensorLike
 
@@ -66,5 +66,4 @@ def over(g: Tensor, slope: Tensor) -> Tensor:
     is not defined beyond. A cotangent of 0 must stay 0 there, or one element that `where` did not
     select turns a gradient into NaN.
     """
-    undefined = (slope == 0) | (slope != slope)
-    return g / where(undefined & (g == 0), 1, slope)
+    return late.slope_quotient(g, slope)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pullback._operators import OPERATORS
 
 if TYPE_CHECKING:
+    from pullback.ops.arithmetic import slope_quotient
     from pullback.ops.comparison import equal
     from pullback.ops.complex import complex, conj, imag, real
     from pullback.ops.cumulative import cumulative_prod
@@ -48,6 +49,7 @@ __all__ = [
     "signbit",
     "sin",
     "sinh",
+    "slope_quotient",
     "sqrt",
     "strided_update",
     "svd",

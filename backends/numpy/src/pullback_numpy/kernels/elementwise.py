@@ -166,7 +166,7 @@ def _remainder(x1: Array, x2: Array) -> Any:
 
 
 #: Arrays below are done before several calls of NumPy have begun.
-_SMALL = 256
+_SMALL = 2048
 
 
 def _rest(x: Array, divisor: Array, y: Array) -> None:
@@ -234,6 +234,17 @@ def _pow(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind == "f" and (half := x2 == 0.5).any():
         y = np.where(half & ((x1 == 0) | (x1 == -np.inf)), np.abs(x1), y)
     return y
+
+
+def _slope_quotient(g: Array, slope: Array) -> Any:
+    if g.dtype.kind == "c":
+        undefined = (g == 0) & ((slope == 0) | (slope != slope))
+        return np.divide(g, np.where(undefined, g.dtype.type(1), slope))
+    y = np.divide(g, slope)
+    # The quotient of 0 is NaN nowhere else.
+    if not y.size or not np.isnan(np.maximum.reduce(y, axis=None)):
+        return y
+    return np.where(np.isnan(y) & (g == 0), g, y)
 
 
 def _ldexp(x1: Array, x2: Array) -> Array:
@@ -339,6 +350,7 @@ KERNELS: dict[str, Kernel] = {
     "remainder": _remainder,
     "round": _round,
     "sign": _sign,
+    "slope_quotient": _slope_quotient,
     "tan": _tangent(np.tan, "imag", "real"),
     "tanh": _tangent(np.tanh, "real", "imag"),
     "where": where,

@@ -56,6 +56,14 @@ suite("subtract", np.subtract, _PAIRS, errors_=_WRONG)
 suite("multiply", np.multiply, _PAIRS, errors_=_WRONG)
 suite("divide", np.true_divide, (*_PAIRS, _SPECIAL_PAIRS), errors_=_WRONG[:1])
 
+
+def _slope_quotient(g: Array, slope: Array) -> Array:
+    undefined = (g == 0) & ((slope == 0) | (slope != slope))
+    return g / np.where(undefined, 1, slope)
+
+
+suite("slope_quotient", _slope_quotient, (*_PAIRS, _SPECIAL_PAIRS), errors_=_WRONG[:1])
+
 _UNARY = (
     Sample((normal(3, 4),)),
     Sample((normal(),), note="0-d"),
