@@ -6,7 +6,7 @@ import itertools
 import keyword
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -19,9 +19,9 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, SETTINGS, m
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
 from pullback.graph.compiled import Compiled, compiled, write_compiled
-from pullback.graph.emit import Early, InPlace
+from pullback.graph.emit import Early, Emitted, InPlace
 from pullback.graph.explain import Explained, emit_explained, write_explained
-from pullback.graph.graph import AttributeEntry, Draw, Entry, Graph, Handle, HostArray, State, Value
+from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.guards import Unset
 from pullback.graph.host import Guard, array_of, host_array_of, replace, same
 from pullback.graph.joint import Derivative, Joint
@@ -37,7 +37,7 @@ from pullback.graph.passes.updates import (
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save
-from pullback.graph.signature import ArgumentCode, Part, Signature, equal, refilled
+from pullback.graph.signature import ArgumentCode, Signature, equal, refilled
 from pullback.tensor import Tensor
 
 #: What a program returns for a call that it is not made for.
@@ -99,7 +99,9 @@ class Program:
         self.fused = self.graph
         if self.compiled is None:
             self.fused = prepare(updates_last(fuse(self.graph)))
-        self.run: FunctionType = _compiled(self, signature, recorder, returned, arguments)
+        self.run: FunctionType = ProgramWriter(
+            self, signature, recorder, returned, arguments
+        ).written()
         self.joint = None  # it has the arguments of the traced call
 
     def fall_back_on(self, eagerly: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
@@ -139,239 +141,268 @@ class Program:
         return f"<program {self.name}({self.signature}) on {self.graph.device}>"
 
 
-# ---------------------------------------------------------------------------------------------
-# The code.
-
-
-def _compiled(
-    program: Program,
-    signature: Signature,
-    recorder: Recorder,
-    returned: Returned,
-    arguments: list[str],
-) -> FunctionType:
-    device, graph = recorder.real_device, program.fused
-    source = Source(
-        "program",
-        "args, kwargs",
-        {
-            "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
-            "RECORDING": RECORDING, "SETTINGS": SETTINGS,
-            "CONSTANT": CONSTANT, "device": device, "dtypes": dtypes,
-            "backend": device.backend, "array_of": array_of, "host_array_of": host_array_of,
-            "as_device": as_device, "from_any": from_any, "may_record": may_record, "LOCAL": LOCAL,
-            "refilled": refilled, "replace": replace,
-        },
-    )  # fmt: skip
-    code = ArgumentCode(source, signature)
-    leaves = code.leaves
-    if program.changes:
-        identities = ", ".join(f"id({name})" for name in code.containers.values())
-        source.line(f"if len({{{identities}}}) != {len(code.containers)}:", "    return MISS")
-    source.line(
-        f"if backend.changes != {recorder.kernel_changes} or as_device() is not "
-        f"{source.constant(as_device())} or dtypes.DEFAULT_FLOAT is not "
-        f"{source.constant(dtypes.DEFAULT_FLOAT)} or dtypes.DEFAULT_INT is not "
-        f"{source.constant(dtypes.DEFAULT_INT)}:",
-        "    return MISS",
-    )
-    with source.block("try:"):
-        source.line("pass")
-        for guard in program.guards:
-            _write_guard(source, guard)
-    # Such as an attribute that has been deleted.
-    source.line("except Exception:", "    return MISS")
-    if program.layers.guards:
-        layers = source.constant(program.layers)
-        source.line(
-            f"if SETTINGS.count != {layers}.count and not {layers}.hold():", "    return MISS"
-        )
-    if program.joint is not None:
-        _write_tape(source, leaves, program.joint)
-    _write_arguments(source, leaves, arguments)
-    _write_numbers(
-        source, program, [entry for entry in graph.inputs if isinstance(entry, HostArray)]
-    )
-    for entry in graph.inputs:
-        _write_input(source, entry)
-    early: dict[Value, list[State]] = {}
-    if program.compiled is None:
-        early = early_writes(graph)
-        written = write_explained(source, graph, _early(source, graph, early))
-    else:
-        written = write_compiled(source, graph, program.compiled)
-    count = len(returned.outputs)
-    outputs, saved = written.outputs[:count], written.outputs[count:]
-    source.line("node = CONSTANT if RECORDING.count else None")
-    for i, text in enumerate(written.after):
-        _write_tensor(source, f"u{i}", text)
-    for (target, value), text in zip(graph.writes, written.writes, strict=True):
-        assert isinstance(target, State)
-        if value in early:
-            continue
-        source.line(f"{source.constant(target.owner)}._array = {text}")
-    for i, text in enumerate(outputs):
-        _write_tensor(source, f"t{i}", text)
-    _write_after(source, graph)
-    if program.joint is not None:
-        _write_node(source, leaves, program.joint, saved)
-    result, *changes = (returned.text(source, each) for each in returned.structure.items)
-    for path, text in zip(program.changes, changes, strict=True):
-        source.line(f"replace({code.containers[path]}, {text})")
-    source.line(f"return {result}")
-    source.names["explain"] = Explained(graph, device, written.calls)
-    return source.compile(f"captured {recorder.function_name}")
-
-
-def _early(source: Source, graph: Graph, early: Mapping[Value, list[State]]) -> Early:
-    """The writes that the program makes while it runs, as text."""
-    targets = {
-        value: [f"{source.constant(state.owner)}._array" for state in states]
-        for value, states in early.items()
-    }
-    updates = {}
-    for i, update in updates_in_place(graph, early).items():
-        call = graph.calls[i]
-        owners = [source.constant(early[value][0].owner) for value in call.results]
-        updates[i] = InPlace(update, dict(zip(changed(call), owners, strict=True)))
-    return Early(targets, updates)
-
-
-def _is_name(text: Any) -> bool:
-    """Returns whether generated code may have an attribute of this name after a dot."""
-    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
-
-
-def _write_guard(source: Source, guard: Guard) -> None:
-    function, arguments, value, _ = guard
-    texts = [source.constant(argument) for argument in arguments]
-    if function is getattr and _is_name(arguments[1]):
-        now = f"{texts[0]}.{arguments[1]}"
-    else:
-        now = f"{source.constant(function)}({', '.join(texts)})"
-    before = source.constant(value)
-    if value is None or type(value) is bool:
-        source.line(f"if {now} is not {before}:", "    return MISS")
-    else:
-        source.line(
-            f"if (now := {now}) is not {before} and not same(now, {before}):", "    return MISS"
-        )
-
-
-def _write_arguments(source: Source, leaves: list[tuple[Part, str]], names: list[str]) -> None:
-    for (part, name), value in zip(leaves, names, strict=True):
-        if part.kind == "array":
-            # As the conversion of a NumPy array: the caller may change it later.
-            source.line(f"{value} = from_any({name}, None, device)._array")
-        else:
-            source.line(f"{value} = {name}")
-
-
-def _write_tape(source: Source, leaves: list[tuple[Part, str]], joint: Joint) -> None:
-    """Writes the test that the tape outside sees what it saw when the program was made."""
-    accessed = joint.derivative.accessed
-    source.line(
-        "tape = LOCAL.state.tapes[0]",
-        f"if tape.watch_accessed_variables is not {accessed}:",
-        "    return MISS",
-    )
-    # By their paths: one tensor may be given for two parameters.
-    tracked = {part.path for part in joint.derivative.arguments}
-    for part, name in leaves:
-        if part.kind == "tensor":
-            node = f"{name.removesuffix('_array')}._node"
-            source.line(f"if may_record({node}) is not {part.path in tracked}:", "    return MISS")
-    sources = {id(variable) for variable in joint.variables}
-    for entry in joint.graph.inputs:
-        if isinstance(entry, Handle):
-            source.line(f"if may_record({source.constant(entry.tensor)}._node):", "    return MISS")
-        elif isinstance(entry, State) and id(entry.owner) not in sources:
-            source.line(f"if {id(entry.owner)} in tape._leaves:", "    return MISS")
-
-
-def _write_node(
-    source: Source, leaves: list[tuple[Part, str]], joint: Joint, saved: list[str]
-) -> None:
-    """Writes the call that gives the results their node."""
-    names = {part.path: name.removesuffix("_array") for part, name in leaves}
-    nodes = [f"{names[part.path]}._node" for part in joint.derivative.arguments]
-    nodes += [f"tape.leaf_of({source.constant(v)}, True)" for v in joint.variables]
-    results = [f"t{position}" for position in joint.positions]
-    attach = source.constant(joint.op.attach)
-    source.line(f"{attach}({tuple_of(nodes)}, {tuple_of(results)}, {tuple_of(saved)})")
-
-
-def _write_numbers(source: Source, program: Program, hosts: Sequence[HostArray]) -> None:
-    """Writes the numbers, and their arrays, which may stay on the host as those of NumPy.
-
-    Where they are of another type than in the trace, or out of the range of a dtype, the call runs
-    op by op: it has another result, or the error of an op.
-    """
-    numbers = [number for number in program.numbers if number.function is not ARGUMENT]
-    if not numbers and not hosts:
-        return
-    with source.block("try:"):
-        for number in numbers:
-            texts = [
-                a.name if type(a) is HostNumber else source.constant(a) for a in number.arguments
-            ]
-            text = f"{source.constant(number.function)}({', '.join(texts)})"
-            if number.function is getattr:
-                text = f"{texts[0]}.{number.arguments[1]}"
-            source.line(f"{number.result.name} = {text}")
-            if number.function is operator.pow:  # 2 ** -1 is a float, (-1) ** 0.5 is complex
-                kind = source.constant(type(number.result.value))
-                source.line(f"if type({number.result.name}) is not {kind}:", "    raise TypeError")
-        for entry in hosts:
-            dtype, made = source.constant(entry.dtype), "array_of({}, {}, device)"
-            if program.compiled is not None:
-                made = "host_array_of({}, {})"
-            source.line(f"{entry.value.name} = {made.format(entry.number, dtype)}")
-    source.line("except Exception:", "    return eagerly(args, kwargs)")
-
-
 def ARGUMENT(value: float) -> float:
     """The function of a number that is an argument."""
     return value
 
 
-def _write_input(source: Source, entry: Entry) -> None:
-    """Writes where an input comes from, if it is neither an argument nor a number."""
-    name = entry.value.name
-    if isinstance(entry, State):
-        source.line(f"{name} = {source.constant(entry.owner)}._array")
-    elif isinstance(entry, AttributeEntry):
-        source.line(f"{name} = {source.constant(entry.owner)}.{entry.name}._array")
-    elif isinstance(entry, Handle):
-        source.line(f"{name} = {source.constant(entry.tensor)}._array")
-    elif isinstance(entry, Draw) and entry.part == "key":
-        counter = name.removesuffix("key") + "counter"
-        reserve = source.constant(entry.generator.reserve)
-        source.line(f"{name}, {counter} = {reserve}({entry.words})")
+class ProgramWriter:
+    """Writes the code of a program: a method for each of its sections, in their order.
 
+    Args:
+        program: the program, with all but its code.
+        signature: the arguments of the traced call.
+        recorder: the trace.
+        returned: what the function returned.
+        names: the value in the graph of each tensor, array and number among the arguments.
+    """
 
-def _write_tensor(source: Source, name: str, array: str) -> None:
-    source.line(
-        f"{name} = Tensor()",
-        f"{name}._array = {array}",
-        f"{name}._device = device",
-        f"{name}._base = None",
-        f"{name}._node = node",
-    )
+    def __init__(
+        self,
+        program: Program,
+        signature: Signature,
+        recorder: Recorder,
+        returned: Returned,
+        names: list[str],
+    ) -> None:
+        device = recorder.real_device
+        self._source = Source(
+            "program",
+            "args, kwargs",
+            {
+                "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
+                "RECORDING": RECORDING, "SETTINGS": SETTINGS, "CONSTANT": CONSTANT,
+                "device": device, "dtypes": dtypes, "backend": device.backend, "LOCAL": LOCAL,
+                "array_of": array_of, "host_array_of": host_array_of, "as_device": as_device,
+                "from_any": from_any, "may_record": may_record, "refilled": refilled,
+                "replace": replace,
+            },
+        )  # fmt: skip
+        self._program, self._recorder, self._returned = program, recorder, returned
+        self._graph, self._names = program.fused, names
+        self._early: dict[Value, list[State]] = {}
+        self._code = ArgumentCode(self._source, signature)
 
+    def written(self) -> FunctionType:
+        """The code: what must be as it was, what it reads, the calls, what it changes."""
+        joint = self._program.joint
+        self._check_changed()
+        self._check_settings()
+        self._check_guards()
+        if joint is not None:
+            self._check_tape(joint)
+        self._take_arguments()
+        self._compute_numbers()
+        self._read_inputs()
+        emitted = self._call()
+        count = len(self._returned.outputs)
+        self._write_variables(emitted)
+        for i, text in enumerate(emitted.outputs[:count]):
+            self._make_tensor(f"t{i}", text)
+        self._call_after()
+        if joint is not None:
+            self._attach_node(joint, emitted.outputs[count:])
+        self._return()
+        explain = Explained(self._graph, self._recorder.real_device, emitted.calls)
+        self._source.names["explain"] = explain
+        return self._source.compile(f"captured {self._recorder.function_name}")
 
-def _write_after(source: Source, graph: Graph) -> None:
-    tensors = itertools.count()
-    for function, arguments in graph.after:
-        parts = []
-        for argument in arguments:
-            if isinstance(argument, Value):
-                parts.append(f"u{next(tensors)}")
-            elif type(argument) is HostNumber:
-                parts.append(argument.name)
-            else:
-                parts.append(source.constant(argument))
-        if function is setattr:
-            source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
+    def _miss_if(self, condition: str) -> None:
+        self._source.line(f"if {condition}:", "    return MISS")
+
+    # What must be as it was ----------------------------------------------------------------------
+
+    def _check_changed(self) -> None:
+        """Checks that what the function changes is given once."""
+        containers = self._code.containers.values()
+        if self._program.changes:
+            identities = ", ".join(f"id({name})" for name in containers)
+            self._miss_if(f"len({{{identities}}}) != {len(containers)}")
+
+    def _check_settings(self) -> None:
+        constant = self._source.constant
+        self._miss_if(
+            f"backend.changes != {self._recorder.kernel_changes} or as_device() is not "
+            f"{constant(as_device())} or dtypes.DEFAULT_FLOAT is not "
+            f"{constant(dtypes.DEFAULT_FLOAT)} or dtypes.DEFAULT_INT is not "
+            f"{constant(dtypes.DEFAULT_INT)}"
+        )
+
+    def _check_guards(self) -> None:
+        source, layers = self._source, self._program.layers
+        with source.block("try:"):
+            source.line("pass")
+            for guard in self._program.guards:
+                self._check_guard(guard)
+        # Such as an attribute that has been deleted.
+        source.line("except Exception:", "    return MISS")
+        if layers.guards:
+            name = source.constant(layers)
+            self._miss_if(f"SETTINGS.count != {name}.count and not {name}.hold()")
+
+    def _check_guard(self, guard: Guard) -> None:
+        function, arguments, value, _ = guard
+        texts = [self._source.constant(argument) for argument in arguments]
+        if function is getattr and _is_name(arguments[1]):
+            now = f"{texts[0]}.{arguments[1]}"
         else:
-            source.line(f"{source.constant(function)}({', '.join(parts)})")
+            now = f"{self._source.constant(function)}({', '.join(texts)})"
+        before = self._source.constant(value)
+        if value is None or type(value) is bool:
+            self._miss_if(f"{now} is not {before}")
+        else:
+            self._miss_if(f"(now := {now}) is not {before} and not same(now, {before})")
+
+    def _check_tape(self, joint: Joint) -> None:
+        """Checks that the tape outside sees what it saw when the program was made."""
+        constant = self._source.constant
+        self._source.line("tape = LOCAL.state.tapes[0]")
+        self._miss_if(f"tape.watch_accessed_variables is not {joint.derivative.accessed}")
+        # By their paths: one tensor may be given for two parameters.
+        tracked = {part.path for part in joint.derivative.arguments}
+        for part, name in self._code.leaves:
+            if part.kind == "tensor":
+                node = f"{name.removesuffix('_array')}._node"
+                self._miss_if(f"may_record({node}) is not {part.path in tracked}")
+        sources = {id(variable) for variable in joint.variables}
+        for entry in joint.graph.inputs:
+            if isinstance(entry, Handle):
+                self._miss_if(f"may_record({constant(entry.tensor)}._node)")
+            elif isinstance(entry, State) and id(entry.owner) not in sources:
+                self._miss_if(f"{id(entry.owner)} in tape._leaves")
+
+    # What it reads -------------------------------------------------------------------------------
+
+    def _take_arguments(self) -> None:
+        for (part, name), value in zip(self._code.leaves, self._names, strict=True):
+            if part.kind == "array":
+                # As the conversion of a NumPy array: the caller may change it later.
+                self._source.line(f"{value} = from_any({name}, None, device)._array")
+            else:
+                self._source.line(f"{value} = {name}")
+
+    def _compute_numbers(self) -> None:
+        """Numbers, and their arrays, which may stay on the host as those of NumPy.
+
+        Where they are of another type than in the trace, or out of the range of a dtype, the call
+        runs op by op: it has another result, or the error of an op.
+        """
+        source, program = self._source, self._program
+        numbers = [number for number in program.numbers if number.function is not ARGUMENT]
+        arrays = [entry for entry in self._graph.inputs if isinstance(entry, HostArray)]
+        if not numbers and not arrays:
+            return
+        with source.block("try:"):
+            for number in numbers:
+                texts = list(map(self._argument, number.arguments))
+                text = f"{source.constant(number.function)}({', '.join(texts)})"
+                if number.function is getattr:
+                    text = f"{texts[0]}.{number.arguments[1]}"
+                name = number.result.name
+                source.line(f"{name} = {text}")
+                if number.function is operator.pow:  # 2 ** -1 is a float, (-1) ** 0.5 is complex
+                    kind = source.constant(type(number.result.value))
+                    source.line(f"if type({name}) is not {kind}:", "    raise TypeError")
+            for entry in arrays:
+                dtype, made = source.constant(entry.dtype), "array_of({}, {}, device)"
+                if program.compiled is not None:
+                    made = "host_array_of({}, {})"
+                source.line(f"{entry.value.name} = {made.format(entry.number, dtype)}")
+        source.line("except Exception:", "    return eagerly(args, kwargs)")
+
+    def _argument(self, value: object) -> str:
+        return value.name if type(value) is HostNumber else self._source.constant(value)
+
+    def _read_inputs(self) -> None:
+        """Inputs that are neither arguments nor numbers."""
+        constant, line = self._source.constant, self._source.line
+        for entry in self._graph.inputs:
+            name = entry.value.name
+            if isinstance(entry, State):
+                line(f"{name} = {constant(entry.owner)}._array")
+            elif isinstance(entry, AttributeEntry):
+                line(f"{name} = {constant(entry.owner)}.{entry.name}._array")
+            elif isinstance(entry, Handle):
+                line(f"{name} = {constant(entry.tensor)}._array")
+            elif isinstance(entry, Draw) and entry.part == "key":
+                counter = name.removesuffix("key") + "counter"
+                line(f"{name}, {counter} = {constant(entry.generator.reserve)}({entry.words})")
+
+    # The calls -----------------------------------------------------------------------------------
+
+    def _call(self) -> Emitted:
+        whole = self._program.compiled
+        if whole is not None:
+            return write_compiled(self._source, self._graph, whole)
+        self._early = early_writes(self._graph)
+        return write_explained(self._source, self._graph, self._early_texts())
+
+    def _early_texts(self) -> Early:
+        """The writes that the program makes while it runs, as text."""
+        graph, constant = self._graph, self._source.constant
+        targets = {
+            value: [f"{constant(state.owner)}._array" for state in states]
+            for value, states in self._early.items()
+        }
+        updates = {}
+        for i, update in updates_in_place(graph, self._early).items():
+            call = graph.calls[i]
+            owners = [constant(self._early[value][0].owner) for value in call.results]
+            updates[i] = InPlace(update, dict(zip(changed(call), owners, strict=True)))
+        return Early(targets, updates)
+
+    # What it changes, and returns ----------------------------------------------------------------
+
+    def _write_variables(self, emitted: Emitted) -> None:
+        source = self._source
+        source.line("node = CONSTANT if RECORDING.count else None")
+        for i, text in enumerate(emitted.after):
+            self._make_tensor(f"u{i}", text)
+        for (target, value), text in zip(self._graph.writes, emitted.writes, strict=True):
+            assert isinstance(target, State)
+            if value not in self._early:
+                source.line(f"{source.constant(target.owner)}._array = {text}")
+
+    def _make_tensor(self, name: str, array: str) -> None:
+        self._source.line(
+            f"{name} = Tensor()",
+            f"{name}._array = {array}",
+            f"{name}._device = device",
+            f"{name}._base = None",
+            f"{name}._node = node",
+        )
+
+    def _call_after(self) -> None:
+        """Functions that are called when the writes are done, and attributes that are set."""
+        tensors = itertools.count()
+        for function, arguments in self._graph.after:
+            parts = [
+                f"u{next(tensors)}" if isinstance(argument, Value) else self._argument(argument)
+                for argument in arguments
+            ]
+            if function is setattr:
+                self._source.line(f"{parts[0]}.{arguments[1]} = {parts[2]}")
+            else:
+                self._source.line(f"{self._source.constant(function)}({', '.join(parts)})")
+
+    def _attach_node(self, joint: Joint, saved: list[str]) -> None:
+        """The call that gives the results their node."""
+        constant = self._source.constant
+        names = {part.path: name.removesuffix("_array") for part, name in self._code.leaves}
+        nodes = [f"{names[part.path]}._node" for part in joint.derivative.arguments]
+        nodes += [f"tape.leaf_of({constant(v)}, True)" for v in joint.variables]
+        results = [f"t{position}" for position in joint.positions]
+        attach = constant(joint.op.attach)
+        self._source.line(f"{attach}({tuple_of(nodes)}, {tuple_of(results)}, {tuple_of(saved)})")
+
+    def _return(self) -> None:
+        source, returned = self._source, self._returned
+        result, *changes = (returned.text(source, each) for each in returned.structure.items)
+        for path, text in zip(self._program.changes, changes, strict=True):
+            source.line(f"replace({self._code.containers[path]}, {text})")
+        source.line(f"return {result}")
+
+
+def _is_name(text: Any) -> bool:
+    """Returns whether generated code may have an attribute of this name after a dot."""
+    return text.isascii() and text.isidentifier() and not keyword.iskeyword(text)
