@@ -1,7 +1,9 @@
 """State that is kept between calls: what captured functions leave in it, beside eager calls."""
 
 import copy
+import pickle
 import threading
+import warnings
 from types import MappingProxyType
 
 import numpy as np
@@ -223,6 +225,53 @@ def test_loss_scaling_skips_the_same_steps(options):
     assert captured == eager
     assert eager[0][-1][0]["skipped"] >= 3
     assert "op by op" not in step.explain()
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+@pytest.mark.parametrize("kind", ["float32", "mixed_float16"])
+def test_fit_runs_captured_with_all_of_it(kind):
+    """What users compile: no step may fall back to op by op, and the history has the same bits."""
+    found = []
+    for captured in (False, True):
+        pb.random.seed(3)
+        with pb.layers.policy(kind):
+            model = pb.Sequential(
+                [pb.layers.Dense(8, activation="relu"), Added(0.1), pb.layers.Dense(CLASSES)]
+            )
+        optimizer = pb.optimizers.LossScale(pb.optimizers.Adam(0.01), growth_steps=3)
+        metrics = ["accuracy", pb.metrics.MeanOf(pb.losses.sparse_softmax_cross_entropy)]
+        metrics += [metric for metric in of_classes() if metric.name != "auc"]
+        model.compile(optimizer, "sparse_softmax_cross_entropy", metrics=metrics, capture=captured)
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(64, 4)).astype("float32"), rng.integers(0, CLASSES, 64)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", ".*op by op.*")
+            history = model.fit(
+                x, y, epochs=3, batch_size=16, validation_data=(x, y), verbose=False
+            )
+        found.append(
+            [str(history.history), optimizer.scale, *(bits(v.numpy()) for v in model.variables)]
+        )
+    assert found[0] == found[1]
+
+
+def test_copies_have_states_of_their_own():
+    metric, optimizer, v = Largest(), pb.optimizers.SGD(0.1, accumulate_steps=2), pb.Variable(1.0)
+    metric(pb.ones(2))
+    optimizer.apply_gradients([(pb.asarray(1.0), v)])
+    copied = copy.copy(metric)
+    deep = copy.deepcopy((metric, optimizer, v))
+    loaded = pickle.loads(pickle.dumps((metric, optimizer, v)))
+    metric(pb.full(2, 7.0))
+    optimizer.apply_gradients([(pb.asarray(3.0), v)])
+    assert copied.result() == (1.0, 1)
+    for other, of_other, w in (deep, loaded):
+        assert other.result() == (1.0, 1)
+        assert of_other.checkpoint_state() == {"step": 0, "accumulated": 1}
+        # The sum that was begun goes on.
+        of_other.apply_gradients([(pb.asarray(3.0), w)])
+        assert (bits(w.numpy()), of_other.step) == (bits(v.numpy()), 1)
+    assert metric.result() == (7.0, 2)
 
 
 # Tensors from outside -----------------------------------------------------------------------------

@@ -183,7 +183,7 @@ OPERATORS.lifted = lifted
 
 
 class Callee(Protocol):
-    """What a node stands for: an op, or what was called like one."""
+    """The op of a node, or a function that was called like one."""
 
     name: str
 
