@@ -1,5 +1,6 @@
 """State that is kept between calls: what captured functions leave in it, beside eager calls."""
 
+import contextlib
 import copy
 import pickle
 import threading
@@ -121,6 +122,33 @@ def test_wrong_labels_are_an_error_and_change_no_metric(name):
     assert (before.weight, behind.weight) == (6, 3)
     step(good[0], good[0])
     assert bits(metric.result()) != right
+
+
+@pytest.mark.parametrize("taped", [False, True])
+def test_late_errors_do_not_repeat_the_call(taped):
+    """Whichever call is the wrong one: op by op, the traced one, or one with numbers as inputs."""
+    for wrong in range(8):
+        metric, variable = pb.metrics.ConfusionMatrix(CLASSES), pb.Variable(0.0)
+
+        @pb.function
+        def step(targets, x, number, variable=variable, metric=metric):
+            variable.assign_add(number)
+            metric(targets, targets)
+            return x * variable
+
+        right = 0.0
+        for call in range(10):
+            is_wrong = call in (wrong, wrong + 1)
+            x = pb.asarray(2.0)
+            tape = pb.GradientTape() if taped else contextlib.nullcontext()
+            raises = pytest.raises(InputValueError) if is_wrong else contextlib.nullcontext()
+            with tape, raises:
+                if taped:
+                    tape.watch(x)
+                step(np.array([0, 1 + 4 * is_wrong]), x, float(call))
+            right += call
+            assert float(variable) == right, (wrong, call)
+        assert float(pb.sum(metric.result())) == 16
 
 
 class Added(pb.layers.Layer):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a protocol takes a part of a millisecond of the import
             """A 0-d tensor with the number of each run."""
 
 
-__all__ = ["TRACES", "Apart", "Break", "DrawnInt", "HostNumber", "SharedCount"]
+__all__ = ["TRACES", "Apart", "Break", "DrawnInt", "HostNumber", "Late", "SharedCount"]
 
 
 class SharedCount:
@@ -64,6 +64,14 @@ class Break(BaseException):
 
 class Apart(Break):
     """Ends a trace for a function that a tape outside must record op by op."""
+
+
+class Late(BaseException):
+    """Carries an error of a call whose trace has ended: the call is not to be done again."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class DrawnInt(int):

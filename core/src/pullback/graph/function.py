@@ -17,7 +17,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
-from pullback._symbols import Apart, Break
+from pullback._symbols import Apart, Break, Late
 from pullback.graph.found import PATIENCE, KnownSignature, SignatureForm
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
@@ -263,7 +263,10 @@ class Function(Generic[P, R]):
             if len(self._all()) != known:
                 # Another thread has made one while this one waited.
                 return self._find(args, kwargs)
-            result = MISS if self._eager_because else self._missed(args, kwargs)
+            try:
+                result = MISS if self._eager_because else self._missed(args, kwargs)
+            except Late as late:
+                raise late.error from late.error.__cause__
         return self.run_eagerly(args, kwargs) if result is MISS else cast("R", result)
 
     def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -493,7 +496,10 @@ class _Taped(Function[..., Any]):
         outside = LOCAL.state.tapes[0]
         program = traced(self._f, self._name, signature, commit=False, outside=outside)[1]
         arguments = {name: part.value for name, part in signature.named.items()}
-        result = program.run(tuple(part.value for part in signature.positional), arguments)
+        try:
+            result = program.run(tuple(part.value for part in signature.positional), arguments)
+        except Exception as error:
+            raise Late(error) from None
         if result is MISS:
             raise Apart("sees something else when it runs than when it was traced")
         return result, program

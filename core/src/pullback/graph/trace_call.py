@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
-from pullback._symbols import Break
+from pullback._symbols import Break, Late
 from pullback.graph.foreign import is_foreign_array
 from pullback.graph.guards import ambient, settled
 from pullback.graph.host import Guard, replace
@@ -45,6 +45,7 @@ def traced(
 
     Raises:
         Break: if the function does what a program cannot do.
+        Late: for an error that comes when the function has returned.
     """
     leaves = signature.leaves()
     objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
@@ -131,14 +132,19 @@ def traced(
         recorder.undo()
         recorder.forget()
         raise
-    if commit:
-        result = _outside(recorder, result)
-        for part, value in changes:
-            replace(part.value, _outside(recorder, value))
-        recorder.commit()
-    else:
-        recorder.undo()
-    recorder.forget()
+    try:
+        if commit:
+            result = _outside(recorder, result)
+            for part, value in changes:
+                replace(part.value, _outside(recorder, value))
+            recorder.commit()
+        else:
+            recorder.undo()
+    except Exception as error:
+        # Such as that of a wrong label, which comes when the step has been taken.
+        raise Late(error) from None
+    finally:
+        recorder.forget()
     if derivative is not None:
         derivative.asleep.release()
     return result, program
