@@ -93,6 +93,9 @@ BROADCASTING = {
         changed(nudged, lambda c, a, b: c.ndim == a.ndim == 2 and c.shape[1] == 1 < a.shape[1]),
         "a column",
     ),
+    "a condition without axes beside many elements": Fault(
+        "where", changed(nudged, lambda c, a, b: c.ndim == 0 and a.size > 64), "no axes beside many"
+    ),
     "six axes in add": Fault("add", changed(nudged, lambda a, b: a.ndim > 5), "six axes"),
 }
 

@@ -16,6 +16,7 @@ from conformance_faults.faults import (
     via,
 )
 
+from pullback.graph.graph import State
 from pullback.plugins.compiling import as_function
 from pullback.plugins.memory import Memory
 from pullback_numpy import NumPyBackend
@@ -177,6 +178,34 @@ def sharing_results(graph, right):
     return run
 
 
+def found_by_names():
+    """Programs are kept by the names of their ops and the shapes of their inputs."""
+    kept = {}
+
+    def make(graph, right):
+        names = tuple(call.op.name for call in graph.calls)
+
+        def run(*x):
+            key = names, bool(graph.writes), tuple((y.shape, str(y.dtype)) for y in x)
+            return kept.setdefault(key, right)(*x)
+
+        return run
+
+    return make
+
+
+def fixed_reads(graph, right):
+    """The variables of a program that writes none have the values of the first call for ever."""
+    fixed = {}
+    reads = [isinstance(entry, State) and not graph.writes for entry in graph.inputs]
+
+    def run(*x):
+        given = enumerate(zip(x, reads, strict=True))
+        return right(*(fixed.setdefault(i, y) if read else y for i, (y, read) in given))
+
+    return run
+
+
 PROGRAMS = {
     "one array as two inputs": wrong_where(lambda graph, x: len(x) > 1 and x[0] is x[1]),
     "writes to variables": wrong_where(lambda graph, x: bool(graph.writes)),
@@ -184,6 +213,8 @@ PROGRAMS = {
     "layouts are ignored": compiled(lambda graph, right: lambda *x: right(*map(flat, x))),
     "results share memory": compiled(sharing_results),
     "the input of another thread": compiled(lambda graph, right: last_input(right)),
+    "programs are found without their constants": compiled(found_by_names()),
+    "a variable that is only read is a constant": compiled(fixed_reads),
     "loops": Fault(
         "backend",
         None,

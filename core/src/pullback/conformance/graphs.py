@@ -28,7 +28,7 @@ from pullback.ops.arithmetic import negative
 from pullback.ops.comparison import less
 from pullback.ops.reductions import max as largest
 from pullback.ops.selection import where
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
 
 #: A function of two arrays of one shape; returns tensors.
@@ -90,6 +90,8 @@ def programs(device: Device) -> None:
     for name, program in every.items():
         _compare(device, name, program)
     _writes(device)
+    _reads(device)
+    _look_alikes(device)
 
 
 def _long(x: Tensor, y: Tensor) -> Tensor:
@@ -124,8 +126,10 @@ def _compare(device: Device, name: str, program: Program) -> None:
         for laid in ((lay(x), y), (x, lay(y)), (lay(x), lay(y))):
             pair = [to_tensor(value, device, copy=False) for value in laid]
             _same(device, f"{name}, with {layout} inputs", captured(*pair), program(*pair))
-    twice = tensors[0]
-    _same(device, f"{name}, with one tensor twice", captured(twice, twice), program(twice, twice))
+    # One tensor is one input; two tensors may share an array all the same.
+    once, again = tensors[0], wrap(tensors[0]._array, device)
+    for other, words in ((once, "one tensor twice"), (again, "one array in two tensors")):
+        _same(device, f"{name}, with {words}", captured(once, other), program(once, other))
     _at_once(device, name, captured, tensors, others)
 
 
@@ -179,3 +183,36 @@ def _writes(device: Device) -> None:
         _same(device, name, captured(x), by_calls(x))
         for variable, goal in zip(variables, goals, strict=True):
             identical(device, variable.numpy(), goal.numpy(), f"a graph ({name}): a variable")
+
+
+def _reads(device: Device) -> None:
+    """A variable that a program only reads, which is assigned to between its runs."""
+    hosts = [_arrays(i)[0] for i in range(3)]
+    variable = Variable(to_tensor(hosts[0], device))
+    x = to_tensor(_arrays()[1], device)
+    captured = function(lambda x: (less(x, variable), negative(variable)))
+    for i in range(9):
+        # Three runs with each value, so that a program may take it for a constant.
+        if i % 3 == 0:
+            variable.assign(to_tensor(hosts[i // 3], device))
+        value = variable.value
+        name = f"a variable that is assigned to between runs, run {i + 1}"
+        _same(device, name, captured(x), (less(x, value), negative(value)))
+
+
+def _look_alikes(device: Device) -> None:
+    """Programs that differ in one constant, number or attribute, and are called in turn."""
+    constants = [to_tensor(_arrays(seed)[0], device) for seed in (3, 4)]
+    pairs: dict[str, list[Program]] = {
+        "a constant": [lambda x, y, c=c: (where(less(x, c), x, y),) for c in constants],
+        "a number": [lambda x, y, n=n: (less(x, n), negative(y)) for n in (2.0, -2.0)],
+        "an attribute": [
+            lambda x, y, axis=axis: (largest(x, axis=axis), negative(y)) for axis in (0, -2, 1)
+        ],
+    }
+    x, y = (to_tensor(value, device) for value in _arrays())
+    for name, programs in pairs.items():
+        captured = [function(program) for program in programs]
+        for _ in range(3):
+            for program, call in zip(programs, captured, strict=True):
+                _same(device, f"programs that differ in {name}", call(x, y), program(x, y))
