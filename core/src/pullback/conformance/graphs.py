@@ -202,13 +202,21 @@ def _reads(device: Device) -> None:
 
 def _look_alikes(device: Device) -> None:
     """Programs that differ in one constant, number or attribute, and are called in turn."""
+
+    def by_constant(constant: Tensor) -> Program:
+        return lambda x, y: (where(less(x, constant), x, y),)
+
+    def by_number(number: float) -> Program:
+        return lambda x, y: (less(x, number), negative(y))
+
+    def by_axis(axis: int) -> Program:
+        return lambda x, y: (largest(x, axis=axis), negative(y))
+
     constants = [to_tensor(_arrays(seed)[0], device) for seed in (3, 4)]
     pairs: dict[str, list[Program]] = {
-        "a constant": [lambda x, y, c=c: (where(less(x, c), x, y),) for c in constants],
-        "a number": [lambda x, y, n=n: (less(x, n), negative(y)) for n in (2.0, -2.0)],
-        "an attribute": [
-            lambda x, y, axis=axis: (largest(x, axis=axis), negative(y)) for axis in (0, -2, 1)
-        ],
+        "a constant": list(map(by_constant, constants)),
+        "a number": [by_number(2.0), by_number(-2.0)],
+        "an attribute": list(map(by_axis, (0, -2, 1))),
     }
     x, y = (to_tensor(value, device) for value in _arrays())
     for name, programs in pairs.items():
