@@ -31,26 +31,28 @@ def compiles(device: Device) -> bool:
 @check(Area.VALUES, per="size", applies=lambda case: compiles(case.device))
 def compiled(case: Case) -> None:
     """Checks the result of an op in a captured function, which the backend compiles."""
-    inputs = case.tensors()
     backend = case.device.backend
     beside = bool_ in backend.dtypes and bool(backend.kernels_for("equal"))
-    arrays = [value for value in inputs if isinstance(value, Tensor)] if beside else []
     # Another result, so that their order counts.
     captured = function(lambda values, arrays: (case.call(values), [equal(x, x) for x in arrays]))
-    try:
-        outputs, same = checked(case, captured, inputs, arrays)
-        value_of(case, outputs, "the result of a captured call")
+
+    def measure(changed: Case, words: str) -> None:
+        inputs = changed.tensors()
+        arrays = [value for value in inputs if isinstance(value, Tensor)] if beside else []
+        outputs, same = checked(changed, captured, inputs, arrays)
+        value_of(changed, outputs, f"the result of a captured call{words}")
         for x, result in zip(arrays, same, strict=True):
             host = x.numpy()
             identical(case, result.numpy(), host == host, "x == x as another result of the graph")
-        again = case.with_inputs(other(case))
+
+    try:
+        measure(case, "")
         try:
-            outputs, _ = checked(again, captured, again.tensors(), arrays)
+            measure(case.with_inputs(other(case)), " with other values")
         except errors.CaptureError:
             raise
         except errors.PullbackError:
             return  # values that the op rejects
-        value_of(again, outputs, "the result of a captured call with other values")
     except errors.CaptureError:
         return  # such as an op whose shape depends on values
 
