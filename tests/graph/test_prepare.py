@@ -14,7 +14,7 @@ from pullback.conformance.compare import ConformanceError
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.graph.graph import Value
-from pullback.graph.passes.warned import WARNED
+from pullback.graph.passes.regions import WARNED
 from pullback.plugins.kind import Kind
 from pullback.spec import OPS
 

@@ -19,8 +19,7 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, SETTINGS, m
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
 from pullback.graph.compiled import Compiled, compiled, write_compiled
-from pullback.graph.emit import Early, Emitted, InPlace
-from pullback.graph.explain import Explained, emit_explained, write_explained
+from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.guards import Unset
 from pullback.graph.host import Guard, array_of, host_array_of, replace, same

@@ -13,7 +13,7 @@ from pullback.graph.control.call import lifted, one_or_all, record_call, trace_n
 from pullback.graph.control.op import define
 from pullback.graph.control.structures import check_alike, tensors
 from pullback.graph.control.subtrace import joined, section
-from pullback.graph.explain import emit_explained
+from pullback.graph.emit import emit_explained
 from pullback.graph.graph import Graph, kinds_of
 from pullback.graph.passes.prepare import ready
 from pullback.graph.passes.simplify import simplify

@@ -18,8 +18,14 @@ from pullback._dispatch.recording import capturing
 from pullback._tree import leaves, like
 from pullback.graph.control import branches as captured_branches
 from pullback.graph.control import loops, vjp
-from pullback.graph.control.predicates import integer, predicate
-from pullback.graph.control.structures import check_alike, checked_function, operands, tensors
+from pullback.graph.control.structures import (
+    check_alike,
+    checked_function,
+    integer,
+    operands,
+    predicate,
+    tensors,
+)
 from pullback.ops.joining import stack, unstack
 from pullback.tensor import Tensor
 

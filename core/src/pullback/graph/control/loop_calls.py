@@ -14,7 +14,7 @@ from pullback.graph.control.branches import CALLS
 from pullback.graph.control.call import is_tracked, lifted, one_or_all, record_call, trace_now
 from pullback.graph.control.op import define
 from pullback.graph.control.subtrace import Outside, Section, joined, section
-from pullback.graph.explain import emit_explained
+from pullback.graph.emit import emit_explained
 from pullback.graph.graph import Graph, kinds_of
 from pullback.graph.passes.prepare import ready
 from pullback.graph.passes.simplify import simplify

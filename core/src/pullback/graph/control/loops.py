@@ -12,8 +12,7 @@ from pullback._dispatch.recording import LOCAL, capturing
 from pullback._tree import leaves, like
 from pullback.graph.control.call import trace_now
 from pullback.graph.control.loop_calls import traced_scan, traced_while
-from pullback.graph.control.predicates import predicate
-from pullback.graph.control.structures import check_alike, tensors
+from pullback.graph.control.structures import check_alike, predicate, tensors
 from pullback.graph.control.subtrace import OnlyOutside
 from pullback.graph.function import Function
 from pullback.ops.creation import arange, full

@@ -7,8 +7,7 @@ from typing import Any
 
 from pullback._tree import each
 from pullback.graph.graph import Call, Graph, State, Value
-from pullback.graph.passes.regions import fuse
-from pullback.graph.passes.warned import warn_once
+from pullback.graph.passes.regions import fuse, warn_once
 from pullback.plugins.kind import Kind
 from pullback.plugins.records import Kernel
 

@@ -9,13 +9,13 @@ what reads them. Which ops are taken says the backend (`fusible`), which also ma
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Fused, Graph, Value
-from pullback.graph.passes.warned import warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape, broadcast_shapes, reduce, reduced, size_of
@@ -389,3 +389,22 @@ def _ordered(graph: Graph, regions: dict[int, Call]) -> list[Call]:
             kept.append(call)
             alive.update(call.values)
     return kept[::-1]
+
+
+# Warnings -----------------------------------------------------------------------------------------
+
+
+#: The hooks that were warned of: the source, and the op where it matters.
+WARNED: set[tuple[str, ...]] = set()
+
+
+def warn_once(key: tuple[str, ...], message: str) -> None:
+    """Warns that a hook failed, unless it was warned of before.
+
+    Args:
+        key: the name of the hook, and of the backend, pack or op that it failed for.
+        message: the warning.
+    """
+    if key not in WARNED:
+        WARNED.add(key)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
