@@ -135,6 +135,7 @@ LATE = {
 }
 
 MAX_LINES = 600
+FEW_LINES = 60
 
 # Names that two classes have because both are public, and users know them so.
 SHARED_NAMES = {
@@ -466,6 +467,23 @@ class TestFiles:
     def test_can_be_read_in_one_sitting(self, path):
         lines = path.read_text(encoding="utf-8").count("\n")
         assert lines <= MAX_LINES, f"{path.relative_to(ROOT)} has {lines} lines; split it"
+
+    def test_small_files_have_two_importers(self):
+        importers = {}
+        for path in core_files():
+            for node in ast.walk(tree(path)):
+                # Modules that are imported as such stand in a row, one for each subject.
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    importers.setdefault(node.module, set()).add(path)
+        for path in core_files():
+            lines = path.read_text(encoding="utf-8").count("\n")
+            found = importers.get(".".join(path.relative_to(CORE.parent).with_suffix("").parts), ())
+            if lines < FEW_LINES and len(found) == 1:
+                (importer,) = found
+                assert importer.stem == "__init__", (
+                    f"{path.relative_to(ROOT)} has {lines} lines, and only "
+                    f"{importer.relative_to(ROOT)} imports it; make it a part of that file"
+                )
 
     def test_no_two_classes_share_a_name(self):
         places = {}

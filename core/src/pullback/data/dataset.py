@@ -16,7 +16,6 @@ from pullback import errors
 from pullback.data import iterables
 from pullback.data import processes as worker_processes
 from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
-from pullback.data.arguments import at_least, check_function
 from pullback.data.background import Threads
 from pullback.data.caching import CacheCursor, MemoryCursor
 from pullback.data.calls import call_on_tensors, check_takes_generator
@@ -27,7 +26,7 @@ from pullback.data.files import Files, LinesCursor, check_compression, find
 from pullback.data.iterator import Iterator
 from pullback.data.shuffling import BufferCursor
 from pullback.data.slices import IndexCursor, Indexed, Items, Slices, shuffled
-from pullback.data.source import Cursor, Epoch
+from pullback.data.source import Cursor, Epoch, at_least, check_function
 from pullback.data.stages import (
     BatchCursor,
     EnumerateCursor,

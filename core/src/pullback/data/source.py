@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from inspect import isgenerator
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from pullback import errors
 from pullback.data.elements import Element, stacked
+from pullback.shapes import as_int
 
 #: The pass over the data: the number of the iteration, and the numbers of repeats within it.
 Epoch: TypeAlias = "tuple[int, ...]"
@@ -103,3 +106,33 @@ def permutation(seed: int, epoch: Epoch, size: int) -> np.ndarray[Any, Any]:
     """Returns all integers below `size`, in random order."""
     words: np.ndarray[Any, Any] = bits(seed, epoch, "permutation").random_raw(size)
     return np.argsort(words, kind="stable")
+
+
+# Checks of arguments ------------------------------------------------------------------------------
+
+
+def at_least(method: str, value: int | None, least: int) -> None:
+    """Checks that a number is an integer, and at least `least`; None is allowed.
+
+    Raises:
+        InputTypeError: for what is not an integer.
+        InputValueError: for a smaller number.
+    """
+    if value is not None and as_int(value, f"{method}: an integer") < least:
+        raise errors.InputValueError(
+            f"{method} takes a number that is at least {least}, got {value}"
+        )
+
+
+def check_function(method: str, function: object, takes: str) -> None:
+    """Checks that a function can be called; `takes` says what it is for.
+
+    Raises:
+        InputTypeError: for anything else, such as the generator that it would make.
+    """
+    if callable(function):
+        return
+    called = "; pass the function itself, without ()" if isgenerator(function) else ""
+    raise errors.InputTypeError(
+        f"{method} takes a function {takes}, got {type(function).__name__}{called}"
+    )

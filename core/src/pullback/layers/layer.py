@@ -19,8 +19,7 @@ from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
 from pullback.layers.call_errors import add_layer_note, check_replacement, with_path
-from pullback.layers.calls import CALLS
-from pullback.layers.first_call import FirstCall, batch_of
+from pullback.layers.calls import CALLS, FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
 from pullback.layers.policy import (

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, SupportsFloat, TypeAlias, TypedDict
+from typing import Any, Protocol, SupportsFloat, TypeAlias, TypedDict
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce, computed, paused
+from pullback._dispatch.recording import announce, computed, decided, paused
 from pullback._symbols import TRACES
 from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
 from pullback.ops.optim.optimizer_updates import sgd_update
-from pullback.optimizers.accumulation import accumulate
 from pullback.optimizers.checks import Pairs, checked_fraction, checked_pairs, checked_rate
 from pullback.optimizers.parts import from_parts, real_parts
 from pullback.optimizers.slots import (
@@ -30,7 +29,6 @@ from pullback.optimizers.slots import (
     WeightDecayMask,
     WeightDecayMaskLike,
 )
-from pullback.optimizers.steering import steering
 from pullback.spec import OPS
 from pullback.state import objects
 from pullback.state.serialization import Configurable
@@ -464,3 +462,59 @@ class Optimizer(Configurable):
             f"<{type(self).__name__}, learning rate {float(self.learning_rate):.6g}{schedule}, "
             f"{self.step} steps>"
         )
+
+
+# Sums over several calls --------------------------------------------------------------------------
+
+
+class _Accumulating(Protocol):
+    accumulate_steps: int
+    _accumulated: HostState
+
+    def make_slots(self, variables: Iterable[Variable]) -> None: ...
+    def slot(self, variable: Variable, name: str) -> Variable: ...
+
+
+def accumulate(optimizer: _Accumulating, slots: Slots, pairs: Pairs) -> Pairs:
+    """Sums gradients; returns their means every `accumulate_steps` calls, else nothing."""
+    for gradient, variable in pairs:
+        if ACCUMULATED not in slots.of(variable):
+            optimizer.make_slots((variable,))
+        total = optimizer.slot(variable, ACCUMULATED)
+        if not slots.is_summed(variable):
+            total.assign(full(total.shape, 0, dtype=total.dtype, device=total.device))
+            slots.begin_sum(variable)
+        total.assign_add(gradient.astype(total.dtype))
+    steps = optimizer.accumulate_steps
+    count = optimizer._accumulated.get() + 1
+    optimizer._accumulated.set(count % steps)
+    if decided(steps.__ne__, count):
+        return []
+    means = [(total.value / steps, variable) for variable, total in slots.named(ACCUMULATED)]
+    slots.end_sums()
+    return means
+
+
+# What a step depends on ---------------------------------------------------------------------------
+
+
+def steering(optimizer: Any) -> tuple[Any, ...]:
+    """Returns what decides which ops a step calls: a captured step is made for one value of it.
+
+    The learning rate and the number of the step are not among it: they are inputs.
+    """
+    rate = optimizer._learning_rate
+    return (
+        optimizer._slots.version,
+        optimizer.accumulate_steps,
+        optimizer.clip_value,
+        optimizer.clip_norm,
+        optimizer.clip_global_norm,
+        optimizer.decoupled_weight_decay,
+        optimizer.ema_decay,
+        tuple(optimizer.settings.items()),
+        id(rate) if isinstance(rate, (HostState, Variable)) else 0,
+        id(optimizer._no_decay),
+        id(optimizer._rate_scale),
+        id(optimizer._decay_scale),
+    )
