@@ -15,7 +15,7 @@ from pullback import errors
 from pullback.devices import as_device
 from pullback.graph.check import check
 from pullback.graph.emit import emit
-from pullback.graph.passes import regions, warned
+from pullback.graph.passes import regions
 from pullback.graph.passes.regions import Region, fuse
 
 
@@ -54,7 +54,7 @@ def fuser(monkeypatch):
         backend.register_fuser(make_kernel, ops, source="test", priority=priority)
         return taken
 
-    monkeypatch.setattr(warned, "WARNED", set())
+    monkeypatch.setattr(regions, "WARNED", set())
     monkeypatch.setattr(backend, "_fusers", ())
     yield register
     backend.unregister_kernels("test")

@@ -433,13 +433,13 @@ def test_sums_of_products_are_rounded_twice_as_they_are_without_fusion(standin):
 
 
 def test_a_kernel_that_does_not_compile_leaves_the_calls(standin, monkeypatch):
-    from pullback.graph.passes import warned
+    from pullback.graph.passes import regions
 
     def fail(self, log_stream=None):
         raise RuntimeError("nvrtc: error: failed to load libnvrtc.so")
 
     monkeypatch.setattr(standin.RawKernel, "compile", fail)
-    monkeypatch.setattr(warned, "WARNED", set())
+    monkeypatch.setattr(regions, "WARNED", set())
     fusion._compiled.cache_clear()
     with pytest.warns(RuntimeWarning, match="fuse of 'cupy' raised RuntimeError: nvrtc: error"):
         result, before, after = both(lambda x: pb.square(x) * 7.5 - x, normal(5))
