@@ -57,6 +57,11 @@ class Changes:
         """The calls that come after the variables, in order."""
         return [*self._effects.values()]
 
+    @property
+    def states(self) -> list[HostState]:
+        """The host states that are read or set."""
+        return [held.place for held in self._states.values()]
+
     def commit(self) -> None:
         """Does it all: the traced call is one like any other."""
         for held in self.written:

@@ -18,6 +18,7 @@ from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._symbols import Apart, Break, Late
+from pullback.graph.checked import Expected
 from pullback.graph.found import PATIENCE, KnownSignature, SignatureForm
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
@@ -66,11 +67,19 @@ class Function(Generic[P, R]):
     #: Its programs are made anew; the state of what it calls is saved with that.
     opaque_state = True
 
-    def __init__(self, f: Callable[P, R], *, strict: bool = True, limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        f: Callable[P, R],
+        *,
+        strict: bool = True,
+        limit: int = LIMIT,
+        check: bool = False,
+    ) -> None:
         functools.update_wrapper(self, f, updated=())
         self._f: Callable[..., Any] = f
         self._strict = strict
         self._limit = limit
+        self._check = check
         self._names = names_of(f)
         self._name = getattr(f, "__qualname__", type(f).__name__).rpartition("<locals>.")[2]
         #: What is tried first at a call: the program that ran last, or the form of a late call.
@@ -115,13 +124,14 @@ class Function(Generic[P, R]):
         return bound
 
     def _like(self, f: Callable[..., Any]) -> Function[..., Any]:
-        return Function(f, strict=self._strict, limit=self._limit)
+        return Function(f, strict=self._strict, limit=self._limit, check=self._check)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
-        return Function(copy.deepcopy(self._f, memo), strict=self._strict, limit=self._limit)
+        f = copy.deepcopy(self._f, memo)
+        return Function(f, strict=self._strict, limit=self._limit, check=self._check)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self._f, self._strict, self._limit)
+        return _remade, (self._f, self._strict, self._limit, self._check)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function."""
@@ -139,9 +149,22 @@ class Function(Generic[P, R]):
                     self._taped = _Taped(self._f, strict=self._strict, limit=self._limit)
                 result = self._taped.call(args, kwargs)
                 return result
+        if self._check and self._all():
+            return self._compared(args, kwargs)
         result = self.first(args, kwargs)
         if result is MISS:
             result = self._find(args, kwargs)
+        return result
+
+    def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Does a call that is compared with the function op by op."""
+        with _TRACING:
+            expected = Expected(self._f, self._name, self._signature(args, kwargs))
+            result: R = self.first(args, kwargs)
+            if result is MISS:
+                result = self._find(args, kwargs)
+        if expected.is_known:
+            expected.check(result)
         return result
 
     def __repr__(self) -> str:
@@ -477,8 +500,8 @@ def _holds_arrays(value: object) -> bool:
     return type(value) in DICTS and any(map(_holds_arrays, value.values()))  # type: ignore[attr-defined]
 
 
-def _remade(f: Callable[..., Any], strict: bool, limit: int) -> Function[..., Any]:
-    return Function(f, strict=strict, limit=limit)
+def _remade(f: Callable[..., Any], strict: bool, limit: int, check: bool) -> Function[..., Any]:
+    return Function(f, strict=strict, limit=limit, check=check)
 
 
 class _Taped(Function[..., Any]):
@@ -507,14 +530,19 @@ class _Taped(Function[..., Any]):
 
 @overload
 def function(
-    f: Callable[P, R], /, *, strict: bool = True, limit: int = LIMIT
+    f: Callable[P, R], /, *, strict: bool = True, limit: int = LIMIT, check: bool = False
 ) -> Function[P, R]: ...
 @overload
 def function(
-    *, strict: bool = True, limit: int = LIMIT
+    *, strict: bool = True, limit: int = LIMIT, check: bool = False
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def function(
-    f: Callable[..., Any] | None = None, /, *, strict: bool = True, limit: int = LIMIT
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    strict: bool = True,
+    limit: int = LIMIT,
+    check: bool = False,
 ) -> Any:
     """Captures a function: from its third call on it runs as one program.
 
@@ -529,6 +557,8 @@ def function(
             warning.
         limit: how many programs it has at most. Calls in other ways, such as with tensors of
             further shapes, run op by op.
+        check: whether each call also runs op by op, and compares the bits of results, variables,
+            the state of optimizers and metrics, and generators. It finds what no program can see.
 
     Returns:
         The captured function. Without `f`, a decorator.
@@ -542,6 +572,7 @@ def function(
     [4.0, 6.0, 8.0, 10.0]
 
     Raises:
+        CaptureError: with `check`, for a call whose program has other bits.
         InputTypeError: for something that cannot be called, and a limit that is not an int.
         InputValueError: for a limit below 1.
     """
@@ -550,12 +581,12 @@ def function(
     if limit < 1:
         raise errors.InputValueError(f"limit is {limit}; a captured function has 1 program or more")
     if f is None:
-        return functools.partial(function, strict=strict, limit=limit)
+        return functools.partial(function, strict=strict, limit=limit, check=check)
     if isinstance(f, (staticmethod, classmethod)):
         # In the order in which other decorators take them.
-        return type(f)(function(f.__func__, strict=strict, limit=limit))
+        return type(f)(function(f.__func__, strict=strict, limit=limit, check=check))
     if not callable(f):
         raise errors.InputTypeError(
             f"pb.function captures a function, got {type(f).__name__}; write pb.function(f)"
         )
-    return f if isinstance(f, Function) else Function(f, strict=strict, limit=limit)
+    return f if isinstance(f, Function) else Function(f, strict=strict, limit=limit, check=check)

@@ -11,7 +11,7 @@ import dis
 import itertools
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -80,7 +80,7 @@ def _step(*names: str) -> Callable[[_Step], _Step]:
     return add
 
 
-@cache
+@lru_cache(1024)
 def steps_of(code: CodeType) -> tuple[dict[int, tuple[_Step, Any, str]], dict[int, int]]:
     """What to do at each instruction, and the depths of the stack where exceptions go."""
     steps: dict[int, tuple[_Step, Any, str]] = {}
@@ -126,12 +126,12 @@ def _plain(state: Stack, frame: FrameType, effect: tuple[int, int]) -> None:
         state.stack += [UNKNOWN] * given
 
 
-def _forget(state: Stack, frame: FrameType, argument: Any) -> None:
+def _forget(state: Stack, frame: FrameType, _: object) -> None:
     state.stack.clear()
 
 
 @_step("PUSH_NULL")
-def _push_null(state: Stack, frame: FrameType, argument: Any) -> None:
+def _push_null(state: Stack, frame: FrameType, _: object) -> None:
     state.push(NULL)
 
 
@@ -256,7 +256,7 @@ def _delete_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
 
 
 @_step("BINARY_SUBSCR")
-def _subscr(state: Stack, frame: FrameType, argument: Any) -> None:
+def _subscr(state: Stack, frame: FrameType, _: object) -> None:
     owner, key = state.pops(2)
     state.direct = not is_a(owner, (list, tuple, dict, Unknown)) or type(owner) not in (
         list,
@@ -267,7 +267,7 @@ def _subscr(state: Stack, frame: FrameType, argument: Any) -> None:
 
 
 @_step("CONTAINS_OP")
-def _contains(state: Stack, frame: FrameType, argument: Any) -> None:
+def _contains(state: Stack, frame: FrameType, _: object) -> None:
     key, container = state.pops(2)
     state.places.contains(container, key)
     state.push(UNKNOWN)
@@ -330,7 +330,7 @@ def _given(state: Stack, values: list[Any]) -> None:
 
 
 @_step("UNARY_NOT")
-def _not(state: Stack, frame: FrameType, argument: Any) -> None:
+def _not(state: Stack, frame: FrameType, _: object) -> None:
     _truth(state, state.pop())
     state.push(UNKNOWN)
 
@@ -342,7 +342,7 @@ def _not(state: Stack, frame: FrameType, argument: Any) -> None:
         for truth in ("TRUE", "FALSE")
     )
 )
-def _pop_jump(state: Stack, frame: FrameType, argument: Any) -> None:
+def _pop_jump(state: Stack, frame: FrameType, _: object) -> None:
     _truth(state, state.pop())
 
 
@@ -363,7 +363,7 @@ def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
 
 
 @_step("GET_LEN")
-def _get_len(state: Stack, frame: FrameType, argument: Any) -> None:
+def _get_len(state: Stack, frame: FrameType, _: object) -> None:
     state.places.length(state.peek(1))
     state.push(UNKNOWN)
 
@@ -468,7 +468,7 @@ def _add_to(state: Stack, values: list[Any], depth: int) -> None:
 
 
 @_step("MATCH_KEYS")
-def _match_keys(state: Stack, frame: FrameType, argument: Any) -> None:
+def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
     subject, keys = state.peek(2), state.peek(1)
     if is_a(keys, tuple):
         found = [state.places.item(subject, key) for key in keys]

@@ -103,13 +103,13 @@ def is_input(value: object) -> bool:
     )
 
 
-def is_iterator(value: Any) -> bool:
+def is_iterator(value: object) -> bool:
     """Returns whether a value is an iterator whose next value nobody else knows."""
     kind = type(value)
     return find(kind, "__next__") is not None and kind.__module__.partition(".")[0] in _ITERATORS
 
 
-def is_data_descriptor(value: Any) -> bool:
+def is_data_descriptor(value: object) -> bool:
     """Returns whether a value in a class goes before what an object has itself."""
     kind = type(value)
     return find(kind, "__get__") is not None and (
@@ -117,10 +117,10 @@ def is_data_descriptor(value: Any) -> bool:
     )
 
 
-def is_simple(key: Any) -> bool:
+def is_simple(key: object) -> bool:
     """Returns whether a key is found without anybody's code, and tells itself from others."""
     kind = type(key)
-    if kind is tuple:
+    if isinstance(key, tuple) and kind is tuple:
         return all(map(is_simple, key))
     by_identity: Any = object.__hash__, object.__eq__
     return is_plain(key) or (
@@ -128,7 +128,7 @@ def is_simple(key: Any) -> bool:
     )
 
 
-def key_of(key: Any) -> Any:
+def key_of(key: object) -> Any:
     """A key that tells 1 from 1.0 and from True."""
     if type(key) is tuple:
         return tuple(map(key_of, key))

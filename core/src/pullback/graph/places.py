@@ -7,7 +7,7 @@ import collections
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -93,9 +93,8 @@ class Places:
         if id(value) not in self._known:
             self._made[id(value)] = value
 
-    def register(self, value: Any, path: str) -> Any:
+    def register(self, value: object, path: str) -> Any:
         """Notes that an object comes from outside; returns it."""
-        kind = type(value)
         if is_plain(value) or id(value) in self._known or id(value) in self._made:
             return value
         if is_input(value):
@@ -110,12 +109,12 @@ class Places:
                     "use a list, or an array of numbers",
                 )
             self.add((bytes_of, id(value)), bytes_of, (value,), bytes_of(value), what_is_in(path))
-        elif kind is FunctionType:
+        elif is_a(value, FunctionType):
             self.functions[value.__code__].append(value)
-        elif kind is MethodType:
+        elif is_a(value, MethodType):
             self.register(value.__self__, path.rpartition(".")[0] or path)
             self.register(value.__func__, path)
-        elif kind is functools.partial:
+        elif is_a(value, functools.partial):
             for part in (value.func, *value.args):
                 self.register(part, path)
             self.register(value.keywords, f"{path}.keywords")
@@ -179,7 +178,7 @@ class Places:
 
     # Classes ------------------------------------------------------------------------------
 
-    def place(self, owner: Any, name: str, value: Any) -> Any:
+    def place(self, owner: object, name: str, value: object) -> Any:
         """Reads an attribute that has this value."""
         path = f"{self.path(owner)}.{name}"
         if (id(owner), key_of(name)) not in self._written:
@@ -222,7 +221,7 @@ class Places:
 
     # Items -------------------------------------------------------------------------------------
 
-    def length(self, container: Any) -> None:
+    def length(self, container: object) -> None:
         """Reads how many items a container has."""
         if is_a(container, Unknown):
             for candidate in container.candidates:
@@ -239,7 +238,7 @@ class Places:
             self.special(container, ("__bool__", "__len__"))
             self.given(container)
 
-    def whole(self, container: Any) -> tuple[Any, ...]:
+    def whole(self, container: Collection[Any]) -> tuple[Any, ...]:
         """Reads all that a container holds; returns the objects from outside among that."""
         outside = self.is_outside(container)
         if outside and id(container) in self._candidates:
@@ -263,7 +262,7 @@ class Places:
 
     # Code that is not followed -------------------------------------------------------------------
 
-    def given(self, value: Any, *, deep: bool = False, seen: set[int] | None = None) -> Any:
+    def given(self, value: object, *, deep: bool = False, seen: set[int] | None = None) -> Any:
         """Reads what code in C, or of the framework, may read of a value that it gets.
 
         Args:
@@ -328,19 +327,19 @@ class Places:
             )
 
     def add(
-        self, key: Any, function: Callable[..., Any], arguments: Any, value: Any, what: str
+        self, key: object, function: Callable[..., Any], arguments: Any, value: object, what: str
     ) -> None:
         """Adds a guard, unless there is one for the same."""
         if key not in self._guards:
             self._guards[key] = Guard(function, arguments, value, what)
 
-    def absent(self, place: dict[Any, Any], name: Any, what: str) -> None:
+    def absent(self, place: dict[Any, Any], name: object, what: str) -> None:
         """Reads that a dict lacks a key."""
         if (id(place), key_of(name)) not in self._written:
             key = operator.contains, id(place), key_of(name)
             self.add(key, operator.contains, (place, name), False, what)
 
-    def snapshot(self, container: Any) -> None:
+    def snapshot(self, container: object) -> None:
         """Keeps what a container holds before the function may write to it."""
         if is_a(container, Unknown):
             for candidate in container.candidates:

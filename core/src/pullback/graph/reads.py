@@ -49,7 +49,7 @@ class Reads(Places):
 
     # Attributes --------------------------------------------------------------------------------
 
-    def attribute(self, owner: Any, name: str, *, plain: bool = False) -> Any:
+    def attribute(self, owner: object, name: str, *, plain: bool = False) -> Any:
         """Reads an attribute; what Python code computes for it is unknown here.
 
         Args:
@@ -58,7 +58,7 @@ class Reads(Places):
             plain: whether it is read past the `__getattribute__` of a class.
         """
         kind = type(owner)
-        if kind is Unknown:
+        if is_a(owner, Unknown):
             self.check(owner)
             values = [self.attribute(candidate, name) for candidate in owner.candidates]
             if owner.kind is not None:
@@ -137,7 +137,7 @@ class Reads(Places):
             return Unknown((owner,))
         return self._bound_to_class(value, owner, f"{owner.__name__}.{name}")
 
-    def _described(self, owner: Any, name: str, found: Found) -> Any:
+    def _described(self, owner: object, name: str, found: Found) -> Any:
         """Returns what a descriptor of a class gives for one of its objects."""
         kind, (base, value) = type(owner), found
         outside = self.is_outside(owner)
@@ -203,7 +203,7 @@ class Reads(Places):
             return self._described_above(holder, value, kind, path)
         return value
 
-    def _described_above(self, holder: Any, value: Any, kind: type, path: str) -> Any:
+    def _described_above(self, holder: object, value: Any, kind: type, path: str) -> Any:
         if is_a(value, FunctionType):
             return MethodType(value, holder)
         if is_a(value, (staticmethod, classmethod)):
@@ -216,10 +216,10 @@ class Reads(Places):
 
     # Items -------------------------------------------------------------------------------------
 
-    def item(self, container: Any, key: Any, *, plain: bool = False) -> Any:
+    def item(self, container: object, key: object, *, plain: bool = False) -> Any:
         """Reads an item of a container; `plain` goes past the `__getitem__` of a class."""
         kind = type(container)
-        if kind is Unknown:
+        if is_a(container, Unknown):
             self.check(container)
             found = [self.item(candidate, key) for candidate in container.candidates]
             return Unknown(self.outside_of([*container.candidates, *found]))
@@ -260,7 +260,7 @@ class Reads(Places):
             self.register(value, path)
         return value
 
-    def contains(self, container: Any, key: Any) -> None:
+    def contains(self, container: object, key: object) -> None:
         """Reads whether a container has a key."""
         if type(container) is types.MappingProxyType:
             (under,) = gc.get_referents(container)
@@ -312,7 +312,7 @@ class Reads(Places):
         found = tuple(x for value in values for x in self.given(value, deep=deep))
         return Unknown(found, callee if is_a(callee, type) else None)
 
-    def _method(self, owner: Any, name: str, args: list[Any]) -> Any:
+    def _method(self, owner: object, name: str, args: list[Any]) -> Any:
         """Reads what a method in C reads, if that is known."""
         first = args[0] if args else None
         if is_a(owner, (dict, types.MappingProxyType)) and name == "get" and args:
@@ -334,7 +334,7 @@ class Reads(Places):
             return Unknown(self.outside_of(args)) if given is ABSENT else given
         return NotImplemented
 
-    def _draw(self, value: Any, callee: Any) -> None:
+    def _draw(self, value: object, callee: object) -> None:
         """Notes the state of a generator of random numbers that a call may draw from."""
         generator = None if is_a(value, Unknown) else generator_of(value)
         if generator is not None and not is_a(callee, FunctionType):
@@ -351,7 +351,7 @@ class Reads(Places):
             results.append(value)
         return results[0] if len(results) == 1 else Unknown(self.outside_of(results))
 
-    def _getattr(self, owner: Any, name: Any, *default: Any) -> Any:
+    def _getattr(self, owner: object, name: object, *default: object) -> Any:
         if not is_a(name, str):
             outside = self.outside_of([owner])
             if outside:
@@ -365,14 +365,14 @@ class Reads(Places):
             return Unknown(self.outside_of([found, *default]))
         return found
 
-    def _getattribute(self, owner: Any, name: Any) -> Any:
+    def _getattribute(self, owner: object, name: object) -> Any:
         return self.attribute(owner, name, plain=True) if type(name) is str else NotImplemented
 
-    def _setattr(self, owner: Any, name: Any, value: Any) -> Any:
+    def _setattr(self, owner: object, name: object, value: object) -> Any:
         self.written(owner, name)
         return Unknown()
 
-    def _vars(self, owner: Any) -> Any:
+    def _vars(self, owner: object) -> Any:
         if is_a(owner, Unknown):
             found = [self._vars(candidate) for candidate in owner.candidates]
             return Unknown(self.outside_of([*owner.candidates, *found]))
@@ -383,7 +383,7 @@ class Reads(Places):
             self.register(space, f"vars({self.path(owner)})") if self.is_outside(owner) else space
         )
 
-    def _type(self, value: Any, *more: Any) -> Any:
+    def _type(self, value: object, *more: Any) -> Any:
         if more:
             return NotImplemented
         if type(value) is HostNumber:
@@ -391,7 +391,7 @@ class Reads(Places):
         self.kind_of(value)
         return Unknown() if is_a(value, Unknown) else type(value)
 
-    def kind_of(self, value: Any, *_: Any) -> Any:
+    def kind_of(self, value: object, *_: Any) -> Any:
         """Reads the class of an object."""
         for each in value.candidates if is_a(value, Unknown) else (value,):
             kind = type(each)
@@ -402,7 +402,7 @@ class Reads(Places):
                 self.add(key, getattr, (each, "__class__"), kind, what)
         return Unknown()
 
-    def _length(self, value: Any) -> Any:
+    def _length(self, value: object) -> Any:
         self.length(value)
         return Unknown()
 
@@ -429,7 +429,7 @@ _EXACT: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _is_deep(callee: Any, name: str) -> bool:
+def _is_deep(callee: object, name: str) -> bool:
     """Returns whether code in C may read attributes of the objects that it gets."""
     if not is_a(callee, _CALLED):
         # A class, or an object with a method in Python; else one of C, such as a function of NumPy.

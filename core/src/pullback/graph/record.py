@@ -303,6 +303,11 @@ class Recorder(Trace):
             return wrap(value._array.array, self.real_device)
         return value.value if type(value) is HostNumber else value
 
+    @property
+    def drawn_from(self) -> list[tuple[Any, tuple[int, int]]]:
+        """The generators that the function has drawn from, with their states of before."""
+        return [*self._generators.values()]
+
     def undo(self) -> None:
         """Takes back what a trace that ended early has changed."""
         for generator, state in self._generators.values():

@@ -57,7 +57,7 @@ class Stack:
             found = [value for value in returned if self._is_outside(value)]
             self.stack[-1] = Unknown((*self.stack[-1].candidates, *found))
 
-    def _is_outside(self, value: Any) -> bool:
+    def _is_outside(self, value: object) -> bool:
         return not is_plain(value) and self.places.is_outside(value)
 
     def pop(self) -> Any:
@@ -72,7 +72,7 @@ class Stack:
         del self.stack[-count:]
         return [LOST] * (count - len(values)) + values
 
-    def push(self, value: Any) -> None:
+    def push(self, value: object) -> None:
         """Puts a value on top."""
         self.stack.append(value)
 

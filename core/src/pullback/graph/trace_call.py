@@ -30,6 +30,7 @@ def traced(
     *,
     commit: bool,
     outside: Any = None,
+    seen: Callable[[Recorder, list[Any]], None] | None = None,
 ) -> tuple[Any, Program]:
     """Runs a function in a trace, and makes a program of it.
 
@@ -39,6 +40,7 @@ def traced(
         signature: the arguments.
         commit: whether the function's effects are those of a call; else they are undone.
         outside: the tape outside that records the call.
+        seen: gets the trace, and the lists and dicts that the call changes, before it does.
 
     Returns:
         The result of the function, and the program.
@@ -134,6 +136,8 @@ def traced(
         raise
     try:
         if commit:
+            if seen is not None:
+                seen(recorder, [part.value for part, _ in changes])
             result = _outside(recorder, result)
             for part, value in changes:
                 replace(part.value, _outside(recorder, value))

@@ -40,6 +40,10 @@ class Watch:
         self._states: dict[FrameType, _Followed] = {}
         #: The code of functions that the trace makes.
         self.made: set[CodeType] = set()
+        #: The frame whose instruction runs, until that calls something.
+        self.caller: _Followed | None = None
+        #: The framework's code, which is not followed.
+        self._framework: set[CodeType] = set()
         self._before: Any = None
         self._collects = False
 
@@ -64,18 +68,21 @@ class Watch:
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
         """Follows a frame that begins, or a generator that goes on."""
         code = frame.f_code
+        caller, self.caller = self.caller, None
+        if code in self._framework:
+            if caller is None:
+                return None
+            frame.f_trace_lines = False
+            return caller.result_of_framework
         state = self._states.get(frame)
         if state is None:
-            back = self._states.get(frame.f_back) if frame.f_back is not None else None
-            if LOCAL.state.capture is None:
+            if is_framework_code(code, frame.f_globals) and not self._is_of_layer(code):
+                self._framework.add(code)
+                self.caller = caller
+                return self._called(frame, event, arg)
+            back = self.state_of(frame.f_back)
+            if LOCAL.state.capture is None or (back is None and self._is_apart(frame)):
                 return None
-            if back is None and self._is_apart(frame):
-                return None
-            if is_framework_code(code, frame.f_globals) and not self._is_of_layer(frame):
-                if back is None:
-                    return None
-                frame.f_trace_lines = False
-                return back.result_of_framework
             state = self._states[frame] = _Followed(self, frame, back)
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
@@ -93,8 +100,7 @@ class Watch:
         return False
 
     @staticmethod
-    def _is_of_layer(frame: FrameType) -> bool:
-        code = frame.f_code
+    def _is_of_layer(code: CodeType) -> bool:
         return code.co_name in ("call", "__call__") and (
             code.co_filename.startswith(_LAYERS) and not code.co_filename.endswith("layer.py")
         )
@@ -178,8 +184,10 @@ class _Followed(Stack):
                 self.fit(depth)
             run, argument, name = self.steps[at]
             self.direct = name in DIRECT
+            self.watch.caller = self
             run(self, frame, argument)
         elif event == "return":
+            self.watch.caller = None
             back = self.watch.state_of(frame.f_back)
             if back is not None:
                 code = frame.f_code

@@ -1,0 +1,104 @@
+"""`pb.function(f, check=True)`: each call is compared with the function op by op."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.errors import CaptureError
+
+X = np.arange(1.0, 4.0, dtype=np.float32)
+
+
+@pytest.fixture
+def cached():
+    """A value that no program sees: that of a function with a cache, and what changes it."""
+    held = {"k": 2.0}
+
+    @functools.lru_cache
+    def value():
+        return host_value(held)
+
+    def change(k):
+        held["k"] = k
+        value.cache_clear()
+
+    value()
+    return value, change
+
+
+def host_value(held):
+    return held["k"]
+
+
+def test_a_call_that_is_right_is_as_without():
+    pb.random.seed(0)
+    model = pb.Sequential([pb.layers.Dense(4, activation="tanh"), pb.layers.Dropout(0.5)])
+    optimizer, mean = pb.optimizers.Adam(0.1), pb.metrics.Mean("loss")
+
+    def step(x):
+        with pb.GradientTape() as tape:
+            loss = pb.sum(model(x, training=True) ** 2)
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        mean(loss)
+        return loss
+
+    checked = pb.function(step, check=True)
+    losses = [float(checked(X[None])) for _ in range(6)]
+    assert optimizer.step == 6
+    assert mean.result() == pytest.approx(np.mean(losses))
+    assert len(checked._all()) == 1
+
+
+def test_another_result_is_an_error(cached):
+    value, change = cached
+    checked = pb.function(lambda x: x * value(), check=True)
+    for _ in range(4):
+        assert checked(X).tolist() == (X * 2).tolist()
+    change(3.0)
+    with pytest.raises(CaptureError, match="op by op in its result"):
+        checked(X)
+
+
+def test_another_value_of_a_variable_is_an_error(cached):
+    value, change = cached
+    v = pb.Variable(X, name="sum")
+
+    def f(x):
+        v.assign(x * value())
+
+    checked = pb.function(f, check=True)
+    for _ in range(4):
+        checked(X)
+    change(3.0)
+    with pytest.raises(CaptureError, match="op by op in the variable 'sum'"):
+        checked(X)
+
+
+def test_another_state_is_an_error(cached):
+    value, change = cached
+    mean = pb.metrics.Mean("loss")
+    checked = pb.function(lambda x: mean(x * value()), check=True)
+    for _ in range(4):
+        checked(pb.asarray(1.0))
+    change(3.0)
+    with pytest.raises(CaptureError, match="differs from"):
+        checked(pb.asarray(1.0))
+
+
+def test_copies_and_methods_are_checked_too(cached):
+    value, change = cached
+
+    class Scale:
+        @pb.function(check=True)
+        def apply(self, x):
+            return x * value()
+
+    scale = Scale()
+    for _ in range(4):
+        scale.apply(X)
+    change(3.0)
+    with pytest.raises(CaptureError, match="in its result"):
+        scale.apply(X)
