@@ -102,3 +102,24 @@ def test_copies_and_methods_are_checked_too(cached):
     change(3.0)
     with pytest.raises(CaptureError, match="in its result"):
         scale.apply(X)
+
+
+def test_a_call_that_fails_does_what_it_does_without():
+    counts, raises = pb.Variable(np.zeros(3, np.float32)), {"now": False}
+
+    def f(x):
+        counts.assign_add(x)
+        if raises["now"]:
+            raise ValueError("the user's")
+        return counts.value
+
+    checked = pb.function(f, check=True)
+    for n in range(1, 5):
+        assert checked(X).tolist() == (X * n).tolist()
+    raises["now"] = True
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the user's"):
+            checked(X)
+    raises["now"] = False
+    before = counts.numpy().tolist()
+    assert checked(X).tolist() == (np.asarray(before) + X).tolist()

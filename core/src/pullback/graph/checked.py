@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.host_state import HostState
-from pullback._symbols import Break
+from pullback._symbols import Break, Late
 from pullback._tree import leaves
 from pullback.graph.host import contents, replace, same
 from pullback.graph.record import Recorder
@@ -39,7 +39,7 @@ class Expected:
             result, _ = traced(f, name, signature, commit=True, seen=self._see)
             self._results = [_bits(leaf) for leaf in leaves(result)]
             self._after = [read() for _, read, _ in self._places]
-        except (Break, Exception):
+        except (Break, Late, Exception):
             self.is_known = False
         for _, _, put_back in self._places:
             put_back()
