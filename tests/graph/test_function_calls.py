@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.graph.found import OFTEN
 
 TRIES = int(os.environ.get("PULLBACK_TRIES", "0"))
 DTYPES = ("float32", "float64", "int32", "int8")
@@ -234,3 +235,39 @@ def test_sequences_of_calls_of_several_threads():
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(work, range(4)))
     assert len(captured._all()) <= 4
+
+
+def test_a_growing_cache_has_few_programs_and_no_trace_for_lengths_that_are_rare():
+    runs = []
+
+    def step(x, cache):
+        runs.append(1)
+        cache = pb.concat([cache, x], axis=0)
+        return pb.sum(cache * x, axis=0), cache
+
+    captured = pb.function(step)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            cache, expected = pb.zeros((0, 2)), pb.zeros((0, 2))
+            for n in range(20):
+                x = pb.ones((1, 2)) * n
+                y, cache = captured(x, cache)
+                z, expected = step(x, expected)
+                assert bits((y, cache)) == bits((z, expected))
+    (warning,) = found
+    assert "the shape of cache (float32[8, 2] now): pad it to a few lengths" in str(warning.message)
+    assert captured._all() == []
+    assert len(runs) == 120  # each call ran once
+
+
+def test_a_signature_among_many_that_comes_often_has_a_program():
+    captured = pb.function(lambda x: x + 1, limit=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in range(4):
+            captured(pb.ones(n))
+    for _ in range(OFTEN + 2):
+        assert captured(pb.ones(1)).tolist() == [2.0]
+        assert captured(pb.ones(3)).tolist() == [2.0] * 3
+    assert [str(program.signature) for program in captured._all()] == ["x: float32[1]"]

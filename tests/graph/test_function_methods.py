@@ -2,11 +2,14 @@
 
 import copy
 import dataclasses
+import gc
+import weakref
 
 import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.graph.function import KEPT
 
 ONE = np.ones((), np.float32)
 
@@ -127,3 +130,73 @@ def test_instances_without_a_hash_and_without_attributes_of_their_own():
     copied = copy.deepcopy(plain)
     plain.k, copied.k = 4.0, 5.0
     assert (run(plain.f, ONE), run(copied.f, ONE)) == ([4.0] * 4, [5.0] * 4)
+
+
+# What is released ---------------------------------------------------------------------------------
+
+
+def kinds():
+    """Classes whose instances keep their captured methods in different ways."""
+
+    class Plain:
+        pass
+
+    class Slotted:
+        __slots__ = ("__weakref__", "k")
+
+    class Derived(Slotted):
+        __slots__ = ()
+
+    class WithDict(Slotted):
+        pass
+
+    class NoHash:
+        __hash__ = None
+
+        def __eq__(self, other):
+            return True
+
+    class Frozen:
+        def __setattr__(self, name, value):
+            if name != "k":
+                raise AttributeError(name)
+            object.__setattr__(self, name, value)
+
+    class Net(pb.layers.Layer):
+        pass
+
+    for kind in (Plain, Slotted, Derived, WithDict, NoHash, Frozen, Net):
+
+        def apply(self, x):
+            return x * self.k
+
+        kind.apply = pb.function(apply)
+    return [Plain, Slotted, Derived, WithDict, NoHash, Frozen, Net]
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_instances_are_released_with_their_programs(kind):
+    alive = []
+    for _ in range(12):
+        instance = kind()
+        instance.k = 2.0
+        assert run(instance.apply, ONE) == [2.0] * 4
+        assert len(instance.apply._all()) == 1
+        alive.append(weakref.ref(instance))
+        del instance
+    gc.collect()
+    # Where an instance has no place for them, the method remembers a few.
+    few = KEPT if "__dict__" not in dir(kind()) else 0
+    assert sum(reference() is not None for reference in alive) == few
+
+
+def test_functions_that_are_made_and_dropped_leave_nothing():
+    alive = []
+    for _ in range(12):
+        captured = pb.function(lambda x: x + 1)
+        for size in (1, 1, 2, 2, 3, 3):
+            captured(pb.ones(size))
+        alive += [weakref.ref(captured), *(weakref.ref(program.run) for program in captured._all())]
+    del captured
+    gc.collect()
+    assert [reference() for reference in alive] == [None] * len(alive)

@@ -1,5 +1,6 @@
 """Numbers that a program does not have: numbers that are inputs, steps, random ones of others."""
 
+import copy
 import random
 import warnings
 
@@ -142,6 +143,39 @@ def test_integers_that_vary(name, dtype):
     assert ("numbers that are inputs: n" in captured.explain()) is (
         name in {*COMPUTES, "isinstance"}
     )
+
+
+class Keeper:
+    @pb.function
+    def keep(self, x, n):
+        self.last, self.next = n, n + 1
+        return x * n
+
+
+@pytest.mark.parametrize("values", [range(2, 9), [0.5, 1.5, 2.5, 3.5, 4.5]])
+def test_a_number_that_the_function_keeps_is_a_number_afterwards(values):
+    keeper, kept = Keeper(), []
+    for n in values:
+        keeper.keep(X, n)
+        kept.append(keeper.last)
+        last = keeper.last
+        assert last in values
+        texts = [
+            f"{number} {number!r} {int(number)} {round(number)}" for number in (last, n0(last))
+        ]
+        assert texts[0] == texts[1]
+        assert keeper.next == last + 1 == 1 + last
+        assert (last < 100, last > 100, bool(last), {last: 1}[n0(last)]) == (True, False, True, 1)
+        assert type(copy.deepcopy(last)) is type(n0(last))
+        assert (pb.ones(2) * last).tolist() == [n0(last)] * 2
+        assert pb.asarray(last).dtype == pb.asarray(n0(last)).dtype
+        assert pb.function(lambda x: x * keeper.last)(pb.ones(1)).tolist() == [n0(last)]
+    assert kept[-1] == kept[2]  # a program does not run the function's Python
+
+
+def n0(number):
+    """Returns the plain number."""
+    return float(number) if isinstance(number, float) else int(number)
 
 
 # Random numbers -----------------------------------------------------------------------------------

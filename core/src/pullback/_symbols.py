@@ -7,6 +7,7 @@ kernels know, and which end the trace when their value is looked at.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -95,8 +96,10 @@ class DrawnInt(int):
 class HostNumber:
     """A Python number that is computed anew each time a captured function runs.
 
+    Once the trace has ended it is the number of the traced call, for what has kept it.
+
     Args:
-        host: the trace.
+        host: the trace; None once it has ended.
         name: its name in the program.
         value: the number now.
     """
@@ -108,30 +111,38 @@ class HostNumber:
         """The type of the number, for `isinstance`."""
         return type(self.value)
 
-    def __init__(self, host: Host, name: str, value: object) -> None:
+    def __init__(self, host: Host | None, name: str, value: object) -> None:
         self.host = host
         self.name = name
         self.value = value
 
-    def _looked_at(self, *_: object) -> NoReturn:
+    def __repr__(self) -> str:
+        if self.host is None:
+            return repr(self.value)
+        return f"<{self.value!r}, another number at each call>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self.value), (self.value,)
+
+
+def _look(function: Callable[..., Any]) -> Callable[..., Any]:
+    def look(self: HostNumber, *others: object) -> Any:
+        if self.host is None:
+            return function(self.value, *others)
         raise Break(
             f"looks at a number that changes from call to call ({self.value!r} now)",
             "pass it as an argument, or look at it outside of the function",
         )
 
-    __bool__ = __int__ = __float__ = __index__ = __complex__ = _looked_at
-    __lt__ = __le__ = __gt__ = __ge__ = _looked_at
-    __round__ = __floor__ = __ceil__ = __trunc__ = _looked_at
-    __str__ = __format__ = __hash__ = _looked_at
+    return look
 
-    def __eq__(self, other: object) -> bool:
-        self._looked_at()
 
-    def __ne__(self, other: object) -> bool:
-        self._looked_at()
-
-    def __repr__(self) -> str:
-        return f"<{self.value!r}, another number at each call>"
+for _looks in (bool, int, float, complex, round, str, format, hash):
+    setattr(HostNumber, f"__{_looks.__name__}__", _look(_looks))
+for _name in ("index", "lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(HostNumber, f"__{_name}__", _look(getattr(operator, _name)))
+for _name in ("floor", "ceil", "trunc"):
+    setattr(HostNumber, f"__{_name}__", _look(getattr(math, _name)))
 
 
 def _method(function: Callable[..., Any], swapped: bool) -> Callable[[HostNumber, Any], Any]:
@@ -139,9 +150,17 @@ def _method(function: Callable[..., Any], swapped: bool) -> Callable[[HostNumber
         if type(other) not in (int, float, bool, HostNumber):
             return NotImplemented
         arguments = (other, self) if swapped else (self, other)
-        return self.host.number(function, *arguments)
+        return _computed(function, *arguments)
 
     return method
+
+
+def _computed(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what a function makes of numbers, at least one of a trace."""
+    for number in arguments:
+        if type(number) is HostNumber and number.host is not None:
+            return number.host.number(function, *arguments)
+    return function(*(a.value if type(a) is HostNumber else a for a in arguments))
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
@@ -150,4 +169,4 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     setattr(HostNumber, f"__r{_name}__", _method(_function, swapped=True))
 for _name in ("neg", "abs"):
     _function = getattr(operator, _name)
-    setattr(HostNumber, f"__{_name}__", lambda self, f=_function: self.host.number(f, self))
+    setattr(HostNumber, f"__{_name}__", lambda self, f=_function: _computed(f, self))

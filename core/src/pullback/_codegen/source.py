@@ -6,6 +6,7 @@ because `linecache` knows the text for as long as the code lives.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import weakref
@@ -18,6 +19,8 @@ from typing import Any
 __all__ = ["Source", "signature_of", "text_of", "tuple_of"]
 
 _INDENT = "    "
+#: The number of characters up to which the code of a text is kept.
+_LARGEST = 1 << 15
 _NUMBERS = itertools.count(1)
 
 
@@ -103,22 +106,35 @@ class Source:
         self.names[name] = value
         return name
 
-    def compile(self, label: str = "") -> FunctionType:
+    def compile(self, label: str = "", *, keep: bool = False) -> FunctionType:
         """The function.
 
         Args:
             label: what tracebacks call the file; the function's name if not given.
+            keep: whether to keep the code for a function of the same text, as a captured step has
+                with another model or optimizer: compiling is a large part of making a program.
         """
-        text = str(self)
-        file = f"<pullback {label or self.name} #{next(_NUMBERS)}>"
+        text, label = str(self), label or self.name
+        made = _kept if keep and len(text) <= _LARGEST else _compiled
         scope: dict[str, Any] = {}
-        exec(compile(text, file, "exec"), self.names, scope)
+        exec(made(text, label, self.name), self.names, scope)
         function = scope[self.name]
         assert isinstance(function, FunctionType)
-        # Without a time of change, `linecache.checkcache` keeps the entry.
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        weakref.finalize(function.__code__, linecache.cache.pop, file, None)
         return function
+
+
+def _compiled(text: str, label: str, name: str) -> CodeType:
+    """The code that defines a function."""
+    file = f"<pullback {label} #{next(_NUMBERS)}>"
+    definition = compile(text, file, "exec")
+    code = next(c for c in definition.co_consts if isinstance(c, CodeType) and c.co_name == name)
+    # Without a time of change, `linecache.checkcache` keeps the entry.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    weakref.finalize(code, linecache.cache.pop, file, None)
+    return definition
+
+
+_kept = functools.lru_cache(maxsize=128)(_compiled)
 
 
 def text_of(code: CodeType | FunctionType) -> str:

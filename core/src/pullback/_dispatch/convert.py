@@ -82,6 +82,8 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
         cached = value == value
         kind = math.copysign(1.0, value.real), math.copysign(1.0, value.imag)
     elif kind is HostNumber:
+        if value.host is None:
+            return constant(value.value, dtype, device)
         captured: Tensor = value.host.number_as_tensor(value, dtype)
         return captured
     else:

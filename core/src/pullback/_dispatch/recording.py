@@ -106,9 +106,10 @@ def decided(function: Callable[[Any], Any], number: object) -> Any:
 
     A captured function has a program for each of its results.
     """
-    if type(number) is HostNumber:
-        return number.host.decide(function, number)
-    return function(number)
+    if type(number) is not HostNumber:
+        return function(number)
+    host: Any = number.host
+    return function(number.value) if host is None else host.decide(function, number)
 
 
 def announce(

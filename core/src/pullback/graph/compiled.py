@@ -227,4 +227,4 @@ def function_of(graph: Graph, name: str) -> FunctionType:
         return emit(ready(graph))
     source = Source("run", ", ".join(entry.value.name for entry in graph.inputs))
     source.line(f"return {tuple_of(write_compiled(source, graph, whole).ends)}")
-    return source.compile()
+    return source.compile(keep=True)

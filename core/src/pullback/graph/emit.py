@@ -139,7 +139,7 @@ def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None
     parameters = ", ".join(source.value.name for source in graph.inputs)
     source = Source(name, parameters, dict(names or {}))
     source.line(f"return {tuple_of(write_calls(source, graph).ends)}")
-    return source.compile()
+    return source.compile(keep=True)
 
 
 def _write_update(
@@ -265,4 +265,4 @@ def emit_explained(graph: Graph, name: str = "line") -> FunctionType:
     written = write_explained(source, graph)
     source.line(f"return {tuple_of(written.ends)}")
     source.names["explain"] = Explained(graph, graph.device, written.calls)
-    return source.compile()
+    return source.compile(keep=True)

@@ -12,8 +12,11 @@ from pullback.graph.signature import KeyCode, Signature, equal, key_of
 from pullback.tensor import Tensor
 
 #: Where the programs of a signature fail to fit so many times, one after the other, only every
-#: such call asks them; a signature without a program has it made at such a call, if there are many.
+#: such call asks them.
 PATIENCE = 8
+#: Where a function has more signatures than programs, one is made for a signature that has been
+#: called so often: making it takes as long as some fifty small calls.
+OFTEN = 64
 
 
 class SignatureOwner(Protocol):
@@ -97,7 +100,7 @@ class SignatureForm:
         with source.block(f"if (entry := get({code.key})) is not None:"):
             source.line("return entry.run(args, kwargs)")
         source.line(f"return {late} if full else miss(args, kwargs)")
-        self.run: FunctionType = source.compile("the programs of a captured function")
+        self.run: FunctionType = source.compile("the programs of a captured function", keep=True)
 
     def add(self, owner: SignatureOwner, signature: Signature) -> KnownSignature:
         """Adds a signature."""

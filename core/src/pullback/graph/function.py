@@ -19,7 +19,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._symbols import Apart, Break, Late
 from pullback.graph.checked import Expected
-from pullback.graph.found import PATIENCE, KnownSignature, SignatureForm
+from pullback.graph.found import OFTEN, KnownSignature, SignatureForm
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
 from pullback.graph.program import MISS, Program
@@ -188,18 +188,19 @@ class Function(Generic[P, R]):
         return programs[-1].graph
 
     def explain(self) -> str:
-        """Describes what the function runs as: its programs, and why each was made.
+        """Describes what the function runs as: its programs, why each was made, and how long.
 
         >>> double = pb.function(lambda x: x + x)
         >>> for _ in range(2):
         ...     _ = double(pb.ones(3))
-        >>> print(double.explain())
+        >>> print(double.explain())  # doctest: +ELLIPSIS
         <lambda>: 1 program
         1. for x: float32[3]; the first
         graph on cpu:0
           input x0: float32[3]
           v0: float32[3] = add(x0, x0)
           return v0
+        captured in ... ms
         """
         programs = self._all()
         count = f"{len(programs)} program{'' if len(programs) == 1 else 's'}"
@@ -215,6 +216,9 @@ class Function(Generic[P, R]):
             lines.append(
                 f"numbers that are inputs: {', '.join(sorted({p for p, _ in self._inputs}))}"
             )
+        if programs:
+            seconds = sum(program.seconds for program in programs)
+            lines.append(f"captured in {1e3 * seconds:.1f} ms")
         return "\n".join(lines)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Program:
@@ -313,7 +317,7 @@ class Function(Generic[P, R]):
         if entry.full:
             self._fill()
             return MISS
-        if entry.apart or (self._full and entry.missed % PATIENCE):
+        if entry.apart or (self._full and entry.missed % OFTEN):
             return MISS
         return self._capture(entry, signature)
 
@@ -354,8 +358,10 @@ class Function(Generic[P, R]):
             return MISS
         self._inputs |= numbers
         self._drop("constant", numbers)
-        added = self._add(signature)
-        added.programs = entry.programs
+        (program,) = entry.programs
+        entry = self._add(signature)
+        program.reason = self._reason(entry, signature)
+        entry.programs = [program]
         return result
 
     # Capturing -----------------------------------------------------------------------------------
@@ -434,7 +440,7 @@ class Function(Generic[P, R]):
         if not programs:
             return "the first"
         if entry.programs:
-            unmet = [guard.what for guard in entry.programs[-1].unmet()]
+            unmet = [guard.what for guard in entry.programs[0].unmet()]
             return f"because of another value of {', '.join(unmet) or 'something outside'}"
         return f"because of {signature.difference(programs[-1].signature)}"
 

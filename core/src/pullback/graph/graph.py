@@ -383,7 +383,11 @@ def kinds_of(graph: Graph, values: Sequence[Value]) -> list[tuple[Shape, DType]]
 
 def _origin(source: Entry) -> str:
     kind = type(source)
-    return "input" if kind in (Entry, Argument) else f"input ({kind.__name__.lower()})"
+    return (
+        "input"
+        if kind in (Entry, Argument)
+        else f"input ({kind.__name__.lower().removesuffix('array')})"
+    )
 
 
 def _named(source: Entry) -> str:

@@ -136,7 +136,7 @@ class Joint:
     def __init__(self, recorder: Recorder, outputs: list[Value], derivative: Derivative) -> None:
         asleep = derivative.asleep
         found = [g for g in derivative.gradients if g is not None]
-        whole = simplify(simplify(recorder.graph_of([*outputs, *found])))
+        whole = simplify(recorder.graph_of([*outputs, *found]))
         plain = outputs
         outputs = list(whole.outputs[: len(outputs)])
         found = list(whole.outputs[len(outputs) :])
@@ -247,7 +247,7 @@ class Asleep:
             finally:
                 recorder.forget()
                 self.release()
-        return self.pass_of(simplify(simplify(graph)), chosen, values)
+        return self.pass_of(simplify(graph), chosen, values)
 
     def _wake(self, cotangents: Mapping[int, Native], saved: Sequence[Any]) -> None:
         """Puts the arrays of a run into the trace."""

@@ -80,10 +80,9 @@ class Program:
         self.changes = changes
         returned = Returned(recorder, results)
         self.recorded_calls = len(recorder._calls)
-        # Calls that were made unlike by an identity element are found alike the second time.
         self.joint: Joint | None = None
         if derivative is None:
-            self.graph: Graph = simplify(simplify(recorder.graph_of(returned.outputs)))
+            self.graph: Graph = simplify(recorder.graph_of(returned.outputs))
         else:
             self.joint = Joint(recorder, returned.outputs, derivative)
             self.graph = self.joint.graph
@@ -204,7 +203,7 @@ class ProgramWriter:
         self._return()
         explain = Explained(self._graph, self._recorder.real_device, emitted.calls)
         self._source.names["explain"] = explain
-        return self._source.compile(f"captured {self._recorder.function_name}")
+        return self._source.compile(f"captured {self._recorder.function_name}", keep=True)
 
     def _miss_if(self, condition: str) -> None:
         self._source.line(f"if {condition}:", "    return MISS")

@@ -179,7 +179,7 @@ class Recorder(Trace):
             return value
         entry = next(entry for entry in self.numbers if entry.result is value)
         if not isinstance(entry.function, BuiltinFunctionType):
-            value._looked_at()
+            bool(value)  # which ends the trace
         return _Formula(entry.function, tuple(map(self._formula, entry.arguments)))
 
     def get(self, state: HostState) -> Any:
@@ -315,6 +315,8 @@ class Recorder(Trace):
 
     def forget(self) -> None:
         """Releases the arrays of the trace."""
+        for number in self.numbers:
+            number.result.host = None
         self._constants, self._handles, self._numbers_as_tensors = {}, {}, {}
         self._host_arrays, self.effects = {}, Changes(self)
         self._inputs, self._calls, self.numbers = [], [], []

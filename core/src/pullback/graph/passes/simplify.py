@@ -20,14 +20,21 @@ LARGEST_CONSTANT = 1 << 14
 
 
 def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
-    """The graph after all passes, in their order.
+    """The graph after all passes, in their order, and once more where they may find more.
 
     Args:
         graph: the graph.
         any_layout: whether the memory layout of what it computes may be another one.
     """
-    graph = fold_constants(common_subexpressions(drop_identities(graph)))
-    return drop_dead(drop_identity_elements(graph, any_layout=any_layout))
+    for _ in range(2):
+        graph = fold_constants(common_subexpressions(drop_identities(graph)))
+        shorter = drop_identity_elements(graph, any_layout=any_layout)
+        # Calls that were made unlike by an identity element are found alike the second time.
+        done = len(shorter.calls) == len(graph.calls)
+        graph = drop_dead(shorter)
+        if done:
+            break
+    return graph
 
 
 def common_subexpressions(graph: Graph) -> Graph:

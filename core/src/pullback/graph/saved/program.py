@@ -103,10 +103,10 @@ class LoadedProgram:
         expected = self._inputs[name]
         dtype = self.device.backend.public_dtypes[expected.dtype]
         if leaf.kind == "number":
-            if type(value) is HostNumber:
+            if type(value) is HostNumber and value.host is not None:
                 number: Tensor = value.host.number_as_tensor(value, dtype)
                 return number
-            if type(value) not in (int, float):
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
                 raise errors.InputTypeError(
                     f"{path} of the saved program {self.name} must be a float, got {value!r}"
                 )
@@ -161,7 +161,7 @@ class LoadedProgram:
         self._run = None
         if trace.sound:
             graph = trace.graph([tensor._array.value for tensor in outputs])
-            self._run = self._made(simplify(simplify(graph)))
+            self._run = self._made(simplify(graph))
         self._changes = changes
         return [wrap(tensor._array.array, self.device) for tensor in outputs]
 
