@@ -7,8 +7,8 @@ import keyword
 import operator
 import os
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any
+from types import BuiltinMethodType, FunctionType
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -243,6 +243,9 @@ class ProgramWriter:
         texts = [self._source.constant(argument) for argument in arguments]
         if function is getattr and _is_name(arguments[1]):
             now = f"{texts[0]}.{arguments[1]}"
+        elif value is not None and _is_get_of_dict(function) and len(arguments) == 1:
+            # What is missing raises, and another program is looked for.
+            now = f"{self._source.constant(function.__self__)}[{texts[0]}]"
         else:
             now = f"{self._source.constant(function)}({', '.join(texts)})"
         before = self._source.constant(value)
@@ -399,6 +402,11 @@ class ProgramWriter:
         for path, text in zip(self._program.changes, changes, strict=True):
             source.line(f"replace({self._code.containers[path]}, {text})")
         source.line(f"return {result}")
+
+
+def _is_get_of_dict(function: Any) -> TypeGuard[BuiltinMethodType]:
+    owner = getattr(function, "__self__", None)
+    return type(owner) is dict and function.__name__ == "get"
 
 
 def _is_name(text: Any) -> bool:
