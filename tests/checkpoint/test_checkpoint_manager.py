@@ -314,6 +314,13 @@ class TestInBackground:
                 manager.save(step=step, metric=metric)
         assert names(manager) == ["ckpt-1", "ckpt-3"]
 
+    def test_a_number_that_is_given_is_kept(self, tmp_path):
+        _, manager = manager_of(tmp_path, background=1)
+        with manager:
+            manager.save(step=9)
+            assert Path(manager.save(step=3)).name == "ckpt-3"
+            assert Path(manager.save()).name == "ckpt-10"
+
     def test_restoring_waits_for_the_newest(self, tmp_path):
         x, manager = manager_of(tmp_path, background=3)
         for step in range(1, 4):

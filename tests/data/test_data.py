@@ -216,6 +216,7 @@ class TestStages:
         assert len(ints(10).shuffle(4).batch(3)) == 4
         assert len(ints(10).batch(3, drop_remainder=True)) == 3
         assert len(ints(10).repeat(2).take(15).skip(3).map(abs).enumerate().prefetch()) == 12
+        assert len(ints(3).skip(3)) == len(ints(3).skip(5)) == 0
         with pytest.raises(pb.errors.InputTypeError, match="not known"):
             len(ints(3).filter(bool))
         with pytest.raises(pb.errors.InputTypeError, match="not known"):
