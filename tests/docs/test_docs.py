@@ -311,7 +311,7 @@ def test_tables_of_the_reference_have_headings(reference):
         assert not re.search(r"^\|( *\|)+\n", text, re.MULTILINE), page
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+@pytest.mark.each("op", OPS.values(), ids=lambda op: op.name)
 def test_rules_say_what_they_do(op):
     words = load("op_words")
     for row in (words.shape_rule(op), words.dtype_rule(op)):

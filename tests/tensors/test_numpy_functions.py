@@ -137,7 +137,7 @@ def outcome(kind, call):
     return "routed"
 
 
-@pytest.mark.parametrize("name", sorted(functions()))
+@pytest.mark.each("name", sorted(functions()))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_every_function_has_the_right_gradient_or_raises(name):
     assert name in LISTED, f"docs/numpy.md does not list np.{name}"
@@ -150,13 +150,13 @@ def test_every_function_has_the_right_gradient_or_raises(name):
 
 
 @pytest.mark.parametrize("kind", ["tensor", "variable"])
-@pytest.mark.parametrize("name", sorted(MORE))
+@pytest.mark.each("name", sorted(MORE))
 def test_arguments_as_numpy_code_writes_them(name, kind):
     assert outcome(kind, MORE[name]) != "error"
 
 
 @pytest.mark.parametrize("kind", ["tensor", "variable"])
-@pytest.mark.parametrize("name", sorted(NOT_ROUTED))
+@pytest.mark.each("name", sorted(NOT_ROUTED))
 def test_arguments_without_an_equivalent(name, kind):
     call = NOT_ROUTED[name]
     with pytest.raises(errors.TapeError, match=r"^(np\.|the ufunc ).* computes on the host.*write"):
@@ -176,7 +176,7 @@ WAYS_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(WAYS_OUT))
+@pytest.mark.each("name", sorted(WAYS_OUT))
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_what_makes_an_array_of_everything_gives_a_constant(name):
     for kind in ("tensor", "variable"):
@@ -186,7 +186,7 @@ def test_what_makes_an_array_of_everything_gives_a_constant(name):
         np.testing.assert_array_equal(result, WAYS_OUT[name](X))
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.each("name", sorted(CALLS))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_no_tape_records_is_answered_as_numpy_does(name):
     if name not in {*functions()}:
