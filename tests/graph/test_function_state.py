@@ -258,7 +258,7 @@ def test_loss_scaling_skips_the_same_steps(options):
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 @pytest.mark.parametrize("kind", ["float32", "mixed_float16"])
 def test_fit_runs_captured_with_all_of_it(kind):
-    """What users compile: no step may fall back to op by op, and the history has the same bits."""
+    """A fit as users compile it: no step runs op by op, and the history has the same bits."""
     found = []
     for captured in (False, True):
         pb.random.seed(3)
