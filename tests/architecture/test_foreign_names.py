@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback._foreign_names import keywords, namespaces, objects, tensors
+from pullback._foreign_names import functions, keywords, namespaces, objects, tensors
 from pullback._hints import ForeignName, _constructor_parameters, close_names
 
 OBJECTS = {
@@ -409,3 +409,95 @@ def test_wrong_keywords_of_ops_inside_a_layer_are_answered_with_the_layer() -> N
         Torchlike()(pb.ones(3))
     assert str(caught.value).startswith("torchlike (Torchlike): sum() got an unexpected keyword")
     assert str(caught.value).endswith("write `axis=`")
+
+
+#: What a suggestion stands for where it is not NumPy's function of one matrix.
+NUMPY = {
+    "concatenate": "np.concatenate([x, y], axis=0)",
+    "vstack": "np.vstack([x, y])",
+    "row_stack": "np.vstack([x, y])",
+    "hstack": "np.hstack([x, y])",
+    "dstack": "np.dstack([x, y])",
+    "column_stack": "np.column_stack([x, y])",
+    "swapaxes": "np.swapaxes(x, 0, 1)",
+    "dot": "np.dot(x, y)",
+    "inner": "np.inner(x, y)",
+    "kron": "np.kron(x, y)",
+    "outer": "np.outer(x, y)",
+    "amax": "np.amax(x, axis=0)",
+    "amin": "np.amin(x, axis=0)",
+    "allclose": "np.allclose(x, y)",
+    "cumsum": "np.cumsum(x, axis=0)",
+    "cumprod": "np.cumprod(x, axis=0)",
+    "power": "np.power(x, 2)",
+    "float_power": "np.float_power(x, 2)",
+    "mod": "np.mod(x, 3)",
+    "arctan2": "np.arctan2(y, x)",
+    "left_shift": "np.left_shift(x, 1)",
+    "right_shift": "np.right_shift(x, 1)",
+    "percentile": "np.percentile(x, 50)",
+    "nanpercentile": "np.percentile(x, 50)",
+    "append": "np.append(x, y, axis=0)",
+    "insert": "np.insert(x, 1, y, axis=0)",
+    "delete": "np.delete(x, 1, axis=0)",
+    "array_split": "np.array_split(x, (1, 3))",
+    "vsplit": "np.vsplit(x, 2)",
+    "hsplit": "np.hsplit(x, 2)",
+    "dsplit": "np.dsplit(x, 2)",
+    "interp": "np.interp(x, xp, fp)",
+    "partition": "np.sort(x)[:, :-4:-1]",
+    "argpartition": "np.sort(x)[:, :-4:-1]",
+    "mgrid": "np.meshgrid(x, y)",
+    "ogrid": "np.meshgrid(x, y)",
+    "true_divide": "np.true_divide(x, y)",
+    "gather": "np.take_along_axis(x, indices, axis=0)",
+}
+#: Arguments of another kind than matrices of different numbers, by the name of the function.
+INTEGERS = np.array([[3, 1, 2, 0], [1, 0, 3, 2], [2, 2, 0, 1], [0, 3, 1, 3]], np.int32)
+VECTORS = {"x": np.array([3.0, 1.0, 4.0]), "y": np.array([2.0, 7.0, 1.0])}
+OTHER = {
+    **{name: {"x": INTEGERS} for name in ("invert", "bitwise_not", "left_shift", "right_shift")},
+    **{name: VECTORS for name in ("outer", "mgrid", "ogrid")},  # noqa: C420
+    "bincount": {"x": INTEGERS.reshape(-1)},
+    **{
+        name: {"x": np.array([[1.0, np.nan], [5.0, 2.0]])}
+        for name in ("nansum", "nanmean", "nanmax", "nanmin", "nan_to_num")
+    },
+    "dsplit": {"x": np.arange(24.0).reshape(2, 3, 4)},
+    "diag": {"x": np.array([3.0, 1.0, 4.0])},
+    "arccosh": {"x": np.array([1.5, 2.0])},
+    "interp": {"xp": np.array([0.0, 1.0]), "fp": np.array([5.0, 7.0])},
+}
+#: Not values of an array: types, random numbers, states, files.
+WITHOUT_VALUE = {
+    "array", "save", "savez", "load", "random", "ndarray", "shuffle", "normal", "uniform",
+    "half", "double", "long", "int", "float", "dtype", "float_", "vectorize", "apply_along_axis",
+    "fromfunction", "copy", "range", "fill", "identity", "compile", "trace",
+}  # fmt: skip
+
+
+def _numpy_functions() -> dict[str, str]:
+    return {
+        name: text
+        for names, text in functions.FUNCTIONS.items()
+        for name in names.split()
+        if (name in NUMPY or callable(getattr(np, name, None))) and name not in WITHOUT_VALUE
+    }
+
+
+@pytest.mark.parametrize("name", _numpy_functions())
+def test_what_is_suggested_for_a_function_of_numpy_has_its_value(name: str) -> None:
+    rng = np.random.default_rng(3)
+    arrays = {"x": rng.uniform(0.1, 0.9, (4, 4)), "y": rng.uniform(0.1, 0.9, (4, 4))}
+    arrays |= {"indices": INTEGERS, **OTHER.get(name, {})}
+    tensors_ = {key: pb.asarray(array) for key, array in arrays.items()}
+    code = code_in(_numpy_functions()[name])[0]
+    found = eval(code, {"pb": pb, "np": np, **tensors_})
+    expected = eval(NUMPY.get(name, f"np.{name}(x)"), {"np": np, **arrays})
+    if name in ("partition", "argpartition"):
+        found = found[0]  # and the indices
+    several = isinstance(expected, (list, tuple))
+    for one, other in zip(
+        found if several else [found], expected if several else [expected], strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(one), other, rtol=1e-6, err_msg=code)

@@ -260,6 +260,14 @@ class TestGraph:
             pb.summary.graph(lambda x: x, 1.0)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("layer", [pb.layers.Dropout(0.5), pb.layers.BatchNormalization()])
+def test_a_graph_is_of_inference(tmp_path, layer):
+    model = pb.Sequential([pb.layers.Dense(3), layer])
+    with pb.summary.create_file_writer(tmp_path).as_default():
+        assert pb.summary.graph(model, pb.zeros((2, 3)))
+
+
 class TestWhether:
     def test_without_a_writer_nothing_happens(self):
         assert not pb.summary.should_record(1)

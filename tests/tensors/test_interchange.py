@@ -213,3 +213,31 @@ def test_to_numpy_is_read_only_unless_a_copy_is_asked_for():
     for own in (np.array(x), np.asarray(x, copy=True)):
         own[0] = 5.0
     assert x.tolist() == [1, 1, 1]
+
+
+class TestWhatPlotsAskFor:
+    """The calls by which matplotlib takes numbers, each as of NumPy's arrays."""
+
+    @pytest.mark.parametrize("other", [None, "text"])
+    def test_options_are_broadcast_beside_tensors(self, other):
+        x = pb.asarray([1.0, 2.0])
+        numbers, options = np.broadcast_arrays(x, other)
+        assert np.asarray(numbers).tolist() == [1.0, 2.0]
+        assert options.tolist() == [other, other]
+
+    def test_strides(self):
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            array = rng.standard_normal(rng.integers(1, 4, rng.integers(0, 4)), np.float32)
+            assert pb.asarray(array).strides == pb.asarray(array).numpy().strides
+
+    def test_they_draw(self):
+        pyplot = pytest.importorskip("matplotlib.pyplot")
+        pyplot.switch_backend("Agg")
+        x, y = pb.asarray([0.0, 1.0, 2.0]), pb.asarray([1.0, 2.0, 3.0])
+        figure = pyplot.figure()
+        flat, solid = figure.add_subplot(121), figure.add_subplot(122, projection="3d")
+        assert [bar.get_height() for bar in flat.bar(x, y)] == [1.0, 2.0, 3.0]
+        assert [bar.get_width() for bar in flat.barh(x, y)] == [1.0, 2.0, 3.0]
+        solid.plot_surface(*np.meshgrid(x, y), np.outer(y, x))
+        pyplot.close(figure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -425,6 +426,17 @@ class TestCheckpoint:
 
 
 class TestHistory:
+    def test_is_pickled_without_the_run(self):
+        model = pb.Sequential([pb.layers.Dense(1)])
+        model.compile("sgd", "mean_squared_error")
+        history = model.fit(
+            pb.data.Dataset.from_tensor_slices(([[1.0]], [[1.0]])).batch(1), epochs=2, verbose=False
+        )
+        other = pickle.loads(pickle.dumps(history))
+        assert (other.epoch, other.history) == (history.epoch, history.history)
+        assert other.model is None
+        assert repr(other) == repr(history)
+
     def test_state(self):
         history = callbacks.History()
         history.on_epoch_end(0, {"loss": 1.0})

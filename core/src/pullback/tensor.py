@@ -89,6 +89,15 @@ class Tensor(ArrayMethods, OperatorMethods):
         return self.size * self.dtype.itemsize
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """The bytes between neighbors along each axis of `numpy()`, which other libraries ask for.
+
+        >>> pb.zeros((2, 3)).strides
+        (12, 4)
+        """
+        return tuple(self.numpy().strides)
+
+    @property
     def device(self) -> Device:
         """The device of the array."""
         return self._device
@@ -235,6 +244,9 @@ class Tensor(ArrayMethods, OperatorMethods):
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
+        if not self._array.shape:
+            # In texts, progress bars and labels a scalar is its number, as NumPy's is.
+            return str(self.numpy()[()])
         values = printed(self.numpy())
         return f"{values} shape={self.shape} dtype={self.dtype} device={self._device}"
 

@@ -23,7 +23,7 @@ def target_of(value: Any) -> Tensor:
 
     Raises:
         InputTypeError: for host data.
-        TapeError: for a tensor made while no tape was recording.
+        TapeError: for a tensor made while no tape was recording, or of constants alone.
         DTypeError: for integers.
     """
     if type(value) is not Tensor:
@@ -36,8 +36,9 @@ def target_of(value: Any) -> Tensor:
     tensor: Tensor = value
     if tensor._node is None:
         raise errors.TapeError(
-            "the target is not on the tape: it was made while no tape was recording; "
-            "compute it inside `with tape:`, from variables or from tensors that tape.watch(x) got"
+            "the target is not on the tape: it was made while no tape was recording, or of "
+            "constants alone; compute it inside `with tape:`, from variables or from tensors that "
+            "tape.watch(x) got"
         )
     if not dtypes.is_floating(tensor.dtype):
         raise errors.DTypeError(

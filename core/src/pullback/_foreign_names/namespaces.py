@@ -25,7 +25,10 @@ _LAYERS = {
     "RMSNorm": "write `pb.layers.RMSNormalization()`",
     "InstanceNorm1d InstanceNorm2d": "write `pb.layers.InstanceNormalization()`",
     "Dropout1d Dropout2d Dropout3d": "write `pb.layers.SpatialDropout2D(0.5)`",
-    "AlphaDropout GaussianDropout": "write `pb.layers.Dropout(0.5)`",
+    "AlphaDropout": "not here: its values keep mean and variance; `pb.layers.Dropout(0.5)` drops",
+    "GaussianDropout":
+        "not here: it multiplies by `1 + 0.5 * pb.random.normal(x.shape)`, in a layer of your own; "
+        "`pb.layers.Dropout(0.5)` drops",
     "MaxPool1d MaxPooling1D": "write `pb.layers.MaxPool1D(2)`",
     "MaxPool2d MaxPooling2D": "write `pb.layers.MaxPool2D(2)`",
     "MaxPool3d MaxPooling3D": "write `pb.layers.MaxPool3D(2)`",

@@ -29,7 +29,7 @@ TENSOR = {
     "chunk": "write `pb.split(x, 2)`, 2 parts",
     "split tensor_split":
         "write `pb.split(x, 2)`: 2 is the number of parts, not their size; or "
-        "`pb.split_at(x, (1, 3))`",
+        "`pb.split_at(x, 1)`",
     "unbind": "write `pb.unstack(x)`",
     "narrow select index_select": "write `x[1:3]`, or `pb.take(x, indices, axis=0)`",
     "gather take_along_dim": "write `pb.take_along_axis(x, indices, axis=0)`",
@@ -40,7 +40,7 @@ TENSOR = {
     "dim ndimension get_shape rank": "write `x.ndim`, `x.shape`",
     "numel nelement": "write `x.size`",
     "itemsize element_size": "write `x.dtype.itemsize`",
-    "strides stride":
+    "stride":
         "a tensor has no public memory layout; `x.numpy().strides` tells that of a copy",
     # Dtypes and devices.
     "float": "write `x.astype(pb.float32)`; `float(x)` is a Python number",

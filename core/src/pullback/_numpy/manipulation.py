@@ -107,6 +107,8 @@ def _(array: TensorLike, shape: Any) -> Any:
 
 @routed("broadcast_arrays")
 def _(*args: Any) -> Any:
+    if any(value is None or isinstance(value, str) for value in args):
+        raise Unsupported  # an array of objects, as for the options of a plot
     return manipulation.broadcast_arrays(*args)
 
 

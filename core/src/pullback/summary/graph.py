@@ -78,7 +78,8 @@ def _drawn(model: Layer, inputs: tuple[Any, ...], name: str) -> Iterator[Any]:
                 tape.watch(tensor)
                 known[id(tensor._node)] = label
         with _noted(model, intervals):
-            outputs = [leaf for leaf in leaves(model(*tensors)) if isinstance(leaf, Tensor)]
+            results = leaves(model(*tensors, training=False))
+            outputs = [leaf for leaf in results if isinstance(leaf, Tensor)]
         for path, variable in model.named_variables.items():
             # A variable has the same leaf node each time it is read.
             value = variable.value

@@ -129,6 +129,10 @@ class History(Callback):
         self.epoch = [int(epoch) for epoch in state["epoch"]]
         self.history = {name: list(column) for name, column in state["history"].items()}
 
+    def __getstate__(self) -> Mapping[str, Any]:
+        # Without the run and the model: a history is sent and stored for its numbers.
+        return self.checkpoint_state()
+
     def __repr__(self) -> str:
         return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
 
