@@ -21,8 +21,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pullback import errors
+
 __all__ = [
     "actual",
+    "as_path",
     "aside",
     "begin",
     "clear",
@@ -62,6 +65,20 @@ def _new_lock() -> None:
 if hasattr(os, "register_at_fork"):
     # Another thread may hold it, and a forked process does not have that thread.
     os.register_at_fork(after_in_child=_new_lock)
+
+
+def as_path(value: object, name: str) -> Path:
+    """Returns the path of a file or a folder; messages call it `name`.
+
+    Raises:
+        InputTypeError: for what is neither a text nor a path.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise errors.InputTypeError(
+            f"{name} must be a path, such as 'runs/first', got {value!r} of type "
+            f"{type(value).__name__}"
+        )
+    return Path(value)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
@@ -216,7 +216,7 @@ def devices(spec: str | None = None) -> list[Device]:
     for name in names:
         chosen[name] = [name], KINDS
         chosen |= {f"{name}:{kind}": ([name], (kind,)) for kind in KINDS}
-    if spec not in chosen:
+    if not isinstance(spec, (str, NoneType)) or spec not in chosen:
         raise errors.DeviceError(
             f"{spec!r} names no devices; write a kind, {' or '.join(map(repr, KINDS))}, or an "
             f"installed backend: {', '.join(map(repr, names)) or 'there is none'}"

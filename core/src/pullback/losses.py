@@ -49,7 +49,7 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 def _reduced(name: str, losses: Tensor, weights: TensorLike | None, reduction: Reduction) -> Tensor:
-    if reduction not in REDUCTIONS:
+    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
         raise errors.InputValueError(
             f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}"
         )

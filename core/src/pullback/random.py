@@ -28,6 +28,7 @@ from pullback.ops.indexing import take
 from pullback.ops.manipulation import moveaxis
 from pullback.ops.random import dropout as _dropout
 from pullback.ops.random import random_bits, random_normal, random_uniform, words_of
+from pullback.ops.reductions import all as all_of
 from pullback.ops.reductions import any as any_of
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
@@ -39,6 +40,7 @@ from pullback.shapes import (
     as_int,
     as_shape,
     broadcast_shapes,
+    check_number,
     shape_first,
     size_of,
 )
@@ -224,9 +226,9 @@ class Generator:
         """
         z = self._draw(random_normal, shape, dtype, device)
         if not (type(stddev) in (int, float) and stddev == 1):
-            z = z * stddev
+            z = z * _parameter(stddev, "stddev")
         if not (type(mean) in (int, float) and mean == 0):
-            z = z + mean
+            z = z + _parameter(mean, "mean")
         return z
 
     @shape_first
@@ -246,6 +248,8 @@ class Generator:
         >>> bool(pb.all(abs(pb.Generator(7).truncated_normal((100,))) <= 2))
         True
         """
+        check_number(low, "low")
+        check_number(high, "high")
         if not low < high:
             raise errors.InputValueError(f"low must be less than high, got {low} and {high}")
         # A uniform number between the probabilities of the bounds, through the inverse of erf.
@@ -267,7 +271,7 @@ class Generator:
     ) -> Tensor:
         """Exponentially distributed numbers of mean `scale`."""
         u = self._draw(random_uniform, shape, dtype, device)
-        drawn: Tensor = -log1p(-u) * scale
+        drawn: Tensor = -log1p(-u) * _parameter(scale, "scale")
         return drawn
 
     @shape_first
@@ -310,6 +314,8 @@ class Generator:
         wanted = dtypes.DEFAULT_INT if dtype is None else as_dtype(dtype)
         if high is None:
             low, high = 0, low
+        check_number(low, "low")
+        check_number(high, "high")
         if wanted not in dtypes.INTEGER:
             raise errors.DTypeError(f"random integers need an integer dtype, got {wanted}")
         bits = 8 * wanted.itemsize
@@ -381,10 +387,16 @@ class Generator:
 
         >>> bool(pb.all(pb.Generator(7).gamma((100,), 0.5) >= 0))
         True
+
+        Raises:
+            InputValueError: for an alpha that is not positive and finite.
         """
         wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
         # Parameters are constants: no gradient flows into them.
         concentration = from_any(alpha).astype(wide)
+        # For any other alpha each round would reject all, for ever.
+        if not bool(all_of((concentration > 0) & (concentration < math.inf))):
+            raise errors.InputValueError(f"gamma: alpha must be positive and finite, got {alpha}")
         size: Shape = concentration.shape if shape is None else as_shape(shape)
         boosted = where(concentration < 1, concentration + 1, concentration)
         d = boosted - 1.0 / 3.0
@@ -402,7 +414,7 @@ class Generator:
         # Gamma(a) = Gamma(a + 1) U^(1/a) for a < 1.
         u = 1 - self.uniform(size, dtype=wide, device=device)
         small = result * exp(log(u) / minimum(maximum(concentration, 1e-30), 1))
-        scaled: Tensor = where(concentration < 1, small, result) * scale
+        scaled: Tensor = where(concentration < 1, small, result) * _parameter(scale, "scale")
         return scaled
 
     def permutation(self, x: int | TensorLike, *, axis: int = 0) -> Tensor:
@@ -414,6 +426,11 @@ class Generator:
         if type(x) is int:
             return argsort(self.bits((x,), dtype=dtypes.uint64)).astype(dtypes.DEFAULT_INT)
         tensor = from_any(x)
+        if not tensor.ndim:
+            raise errors.ShapeError(
+                "permutation takes an integer, or a tensor with an axis, got a 0-d tensor; write "
+                "permutation(int(x))"
+            )
         order = argsort(self.bits(tensor.shape[axis], dtype=dtypes.uint64, device=tensor.device))
         return take(tensor, order, axis=axis)
 
@@ -448,3 +465,17 @@ uniform = default_generator.uniform
 
 if not TYPE_CHECKING:
     __getattr__ = _hints.answer_module("pullback.random")
+
+
+def _parameter(value: Any, name: str) -> Any:
+    """Returns a parameter of a distribution, if a tensor can be multiplied by it.
+
+    Raises:
+        InputTypeError: for what is neither a number nor an array of numbers.
+    """
+    if not isinstance(value, (int, float)):
+        try:
+            from_any(value)
+        except errors.ConversionError as error:
+            raise errors.InputTypeError(f"{name} must be numbers: {error}") from None
+    return value

@@ -44,6 +44,35 @@ def as_int(value: Any, expected: str = "an integer") -> int:
         ) from None
 
 
+def as_ints(values: Any, name: str) -> tuple[int, ...]:
+    """`values` as a tuple of ints; messages call them `name`.
+
+    Raises:
+        InputTypeError: for anything but a sequence of integers.
+    """
+    if isinstance(values, (str, bytes)) or not hasattr(type(values), "__iter__"):
+        raise errors.InputTypeError(
+            f"{name} must be a sequence of integers, got {values!r} of type {type(values).__name__}"
+        )
+    if getattr(values, "shape", None) == ():
+        values = (values,)  # a scalar of a library whose scalars have the methods of its arrays
+    return tuple(as_int(value, f"{name}: an integer") for value in values)
+
+
+def check_number(value: object, name: str) -> None:
+    """Checks that a value is a real number, such as 0.5; messages call it `name`.
+
+    Raises:
+        InputTypeError: for anything else.
+    """
+    is_scalar = hasattr(type(value), "__float__") and getattr(value, "shape", ()) == ()
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if not isinstance(value, (int, float)) and (not is_scalar or kind in "OUSc"):
+        raise errors.InputTypeError(
+            f"{name} must be a number, got {value!r} of type {type(value).__name__}"
+        )
+
+
 def as_count(value: Any, name: str) -> int:
     """`value` as an int that is at least 1; messages call it `name`.
 
@@ -118,7 +147,8 @@ def as_shape(value: Any) -> Shape:
     elif isinstance(value, (str, bytes, Mapping, Set)):
         raise errors.InputTypeError(f"a shape is an integer or a sequence of them, got {value!r}")
     else:
-        value = tuple(value) if isinstance(value, Iterable) else (value,)
+        is_one = not isinstance(value, Iterable) or getattr(value, "shape", None) == ()
+        value = (value,) if is_one else tuple(value)
     shape = tuple([as_int(size, "an integer size in a shape") for size in value])
     if shape and min(shape) < 0:
         raise errors.ShapeError(f"sizes in a shape must not be negative, got {shape}")
@@ -176,6 +206,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     Raises:
         ShapeError: for shapes that do not fit.
     """
+    shapes = tuple([s if type(s) is tuple else as_shape(s) for s in shapes])
     ndim = max((len(shape) for shape in shapes), default=0)
     result = [1] * ndim
     for shape in shapes:

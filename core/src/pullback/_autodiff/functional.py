@@ -201,6 +201,12 @@ def jvp(f: Callable[..., R], primals: Sequence[object], tangents: Sequence[objec
         ShapeError: for a tangent of another shape than its argument.
         DTypeError: for an argument of integers, which has no gradient.
     """
+    for name, values in (("arguments", primals), ("tangents", tangents)):
+        if not isinstance(values, (tuple, list)):
+            raise errors.InputTypeError(
+                f"jvp: the {name} are a tuple, as in jvp(f, (x,), (v,)), got "
+                f"{type(values).__name__}"
+            )
     if len(primals) != len(tangents):
         raise errors.InputValueError(
             f"jvp: {len(primals)} arguments and {len(tangents)} tangents; give one for each"

@@ -88,8 +88,10 @@ class GradientTape(Jacobians):
         self._own: set[Node] = set()
 
     def __del__(self) -> None:
-        if self._token is not None:
-            self._token.live = False
+        # A constructor that has raised has set nothing.
+        token: _Token | None = getattr(self, "_token", None)
+        if token is not None:
+            token.live = False
             _LIVE.count -= 1
 
     # Recording -----------------------------------------------------------------------------------

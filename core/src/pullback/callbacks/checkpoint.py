@@ -8,11 +8,13 @@ import sys
 
 from pullback import errors
 from pullback._dispatch.recording import paused
+from pullback._replacing import as_path
 from pullback.callbacks.watching import MetricWatch
 from pullback.checkpoint import Checkpoint as Saved
 from pullback.checkpoint import CheckpointManager
 from pullback.layers import Layer
 from pullback.random import default_generator
+from pullback.shapes import as_int
 from pullback.training.callback import Callback
 from pullback.training.types import Logs, Structure
 
@@ -76,7 +78,7 @@ class Checkpoint(Callback):
         **objects: object,
     ) -> None:
         for number in (every_steps, every_epochs):
-            if number is not None and number < 1:
+            if number is not None and as_int(number, "an integer number of steps or epochs") < 1:
                 raise errors.InputValueError(
                     f"every_steps and every_epochs must be at least 1, got {number}"
                 )
@@ -85,7 +87,7 @@ class Checkpoint(Callback):
                 "keep_best and monitor belong together, such as keep_best=1, monitor='val_loss'; "
                 "pass both, or neither"
             )
-        self.directory = os.fspath(directory)
+        self.directory = os.fspath(as_path(directory, "directory"))
         self.resume = resume
         self.every_steps = every_steps
         self.every_epochs = every_epochs

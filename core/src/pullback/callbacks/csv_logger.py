@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TextIO
 
+from pullback._replacing import as_path
 from pullback.training.callback import Callback
 from pullback.training.types import Logs
 
@@ -38,7 +38,7 @@ class CSVLogger(Callback):
     def __init__(
         self, path: str | os.PathLike[str], *, separator: str = ",", append: bool = False
     ) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, "path")
         self.separator = separator
         self.append = append
         self._file: TextIO | None = None

@@ -9,6 +9,7 @@ from typing import Any
 from pullback import errors
 from pullback.callbacks.watching import MetricWatch
 from pullback.optimizers import Optimizer
+from pullback.shapes import as_int, check_number
 from pullback.training.callback import Callback
 from pullback.variable import Variable
 
@@ -123,9 +124,11 @@ class ReduceLearningRateOnPlateau(_ChangesRate):
         cooldown: int = 0,
         min_rate: float = 0.0,
     ) -> None:
+        check_number(factor, "factor")
+        check_number(min_rate, "min_rate")
         if not 0 < factor < 1:
             raise errors.InputValueError(f"factor must be between 0 and 1, got {factor}")
-        if patience < 1:
+        if as_int(patience, "patience: an integer") < 1:
             raise errors.InputValueError(f"patience must be at least 1 epoch, got {patience}")
         self.factor = factor
         self.patience = patience

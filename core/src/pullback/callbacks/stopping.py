@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback import errors
 from pullback.callbacks.watching import MetricWatch
+from pullback.shapes import as_int
 from pullback.tensor import Tensor, TensorLike
 from pullback.training.callback import Callback
 
@@ -46,7 +47,7 @@ class EarlyStopping(Callback):
         restore_best_weights: bool = False,
         start_from_epoch: int = 0,
     ) -> None:
-        if patience < 1:
+        if as_int(patience, "patience: an integer") < 1:
             raise errors.InputValueError(f"patience must be at least 1 epoch, got {patience}")
         self.patience = patience
         self.restore_best_weights = restore_best_weights

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pullback import errors, summary
+from pullback._replacing import as_path
 from pullback.callbacks.rates import rate_of
+from pullback.shapes import as_int
 from pullback.training.callback import Callback
 from pullback.training.types import Logs
 
@@ -51,13 +53,13 @@ class TensorBoard(Callback):
         hparams: Mapping[str, object] | None = None,
         flush_millis: int = 10_000,
     ) -> None:
-        if every_steps is not None and every_steps < 1:
+        if every_steps is not None and as_int(every_steps, "every_steps: an integer") < 1:
             raise errors.InputValueError(f"every_steps must be at least 1, got {every_steps}")
-        if histograms_every < 0:
+        if as_int(histograms_every, "histograms_every: an integer") < 0:
             raise errors.InputValueError(
                 f"histograms_every must be at least 0, got {histograms_every}"
             )
-        self.directory = os.fspath(directory)
+        self.directory = os.fspath(as_path(directory, "directory"))
         self.every_steps = every_steps
         self.histograms_every = histograms_every
         self.graph = graph

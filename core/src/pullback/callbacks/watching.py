@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
+from pullback.shapes import check_number
 from pullback.training.run import Run
 
 __all__ = ["MetricWatch"]
@@ -30,6 +31,11 @@ class MetricWatch:
     def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
             raise errors.InputValueError(f"mode must be 'min', 'max' or 'auto', got {mode!r}")
+        if not isinstance(monitor, str):
+            raise errors.InputTypeError(
+                f"monitor must be the name of a metric, such as 'val_loss', got {monitor!r}"
+            )
+        check_number(min_delta, "min_delta")
         self.monitor = monitor
         self.more = mode == "max" or (
             mode == "auto" and any(word in monitor.lower() for word in _MORE_IS_BETTER)

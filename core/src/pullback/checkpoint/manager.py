@@ -11,11 +11,13 @@ from typing import Literal
 
 from pullback import errors
 from pullback._closing import Closing
+from pullback._replacing import as_path
 from pullback.checkpoint import folder, names, reading
 from pullback.checkpoint.checkpoint import Checkpoint
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.restoration import Restoration
 from pullback.checkpoint.writer import CheckpointWriter
+from pullback.shapes import as_int
 
 __all__ = ["CheckpointManager"]
 
@@ -63,16 +65,22 @@ class CheckpointManager(Closing):
         background: int = 0,
         name: str = "ckpt",
     ) -> None:
-        if keep is not None and keep < 1:
+        if keep is not None and as_int(keep, "keep: an integer") < 1:
             raise errors.InputValueError(f"keep must be at least 1, or None for all, got {keep}")
-        if keep_best < 0 or background < 0:
+        if (
+            min(
+                as_int(keep_best, "keep_best: an integer"),
+                as_int(background, "background: an integer"),
+            )
+            < 0
+        ):
             raise errors.InputValueError(
                 f"keep_best and background must be at least 0, got {keep_best} and {background}"
             )
         if better not in ("lower", "higher"):
             raise errors.InputValueError(f"better must be 'lower' or 'higher', got {better!r}")
         self.checkpoint = checkpoint
-        self._prefix = Path(directory) / names.checked(name)
+        self._prefix = as_path(directory, "directory") / names.checked(name)
         # The thread refers to the shelf, not to the manager, and ends with it.
         self._shelf = _Shelf(self._prefix, keep, keep_best, 1 if better == "lower" else -1)
         self._writer = CheckpointWriter(background) if background else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pullback import errors
 from pullback._array_files import LaterVersion, opened, read_arrays
-from pullback._replacing import actual
+from pullback._replacing import actual, as_path
 from pullback.checkpoint import manifest, names
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.names import ARRAYS, MANIFEST
@@ -147,12 +147,12 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
     >>> pb.latest_checkpoint(tempfile.mkdtemp()) is None
     True
     """
-    if not os.path.isdir(folder):
+    if not os.path.isdir(as_path(folder, "folder")):
         raise errors.CheckpointError(
             f"there is no folder {os.fspath(folder)!r}; check the path, or make the folder first "
             f"where a first run has none yet: os.makedirs(folder, exist_ok=True)"
         )
-    return _newest(Path(folder), lambda path: True)
+    return _newest(as_path(folder, "folder"), lambda path: True)
 
 
 def newest(prefix: Path) -> str | None:

@@ -25,6 +25,8 @@ class Restoration:
     """
 
     def __init__(self, path: str, contents: Contents, roots: Mapping[str, object]) -> None:
+        if not isinstance(contents, Contents):
+            raise errors.InputTypeError("pb.Checkpoint(...).restore(path) makes restorations")
         #: The path of the checkpoint.
         self.path = path
         self._aliases = contents.aliases

@@ -19,7 +19,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._array_files import SAFETENSORS, Array, opened, write_file
-from pullback._replacing import clear, temporary
+from pullback._replacing import as_path, clear, temporary
 from pullback.dtypes import DType
 from pullback.layers.layer import Layer
 from pullback.shapes import Shape
@@ -126,7 +126,7 @@ def load_weights(
     wanted = {p: n for p, n in _named(variables, names).items() if not is_ignored(n)}
     wrong = []
     with contextlib.ExitStack() as stack:
-        files = _open(Path(path), stack)
+        files = _open(as_path(path, "path"), stack)
         for variable_path, name in wanted.items():
             if name not in files:
                 continue
@@ -201,7 +201,7 @@ def save_weights(
         CheckpointError: for a model without variables, two weights of one name, a dtype that
             safetensors lacks, and errors of the file system.
     """
-    path = Path(path)
+    path = as_path(path, "path")
     index = path.with_name(path.name + _INDEX)
     variables = _variables(model)
     arrays: dict[str, Array] = {}

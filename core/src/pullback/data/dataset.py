@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from pullback import errors
+from pullback._replacing import as_path
 from pullback.data import iterables
 from pullback.data import processes as worker_processes
 from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
@@ -81,6 +81,10 @@ class Dataset:
         seed: int | None = None,
         elements: Indexed | None = None,
     ) -> None:
+        if not isinstance(sources, Sequence):
+            raise errors.InputTypeError(
+                f"sources are the datasets that this one draws from, got {type(sources).__name__}"
+            )
         self._open = open_
         self._length = length
         self._sources = tuple(sources)
@@ -577,7 +581,7 @@ class Dataset:
             DataError: while iterating, for a file that is damaged or not a cache.
         """
         if path is not None:
-            file = Path(path)
+            file = as_path(path, "cache: path")
             return self._stage(
                 lambda epoch: CacheCursor(lambda: self.open((0,)), file),
                 lambda: len(self),

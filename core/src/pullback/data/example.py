@@ -16,6 +16,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.data.elements import Element, as_arrays, from_foreign
 from pullback.dtypes import DTypeLike
+from pullback.shapes import as_ints
 
 __all__ = ["Feature", "decode_example", "encode_example"]
 
@@ -44,8 +45,8 @@ class Feature:
         *,
         default: object = _REQUIRED,
     ) -> None:
-        self.shape = None if shape is None else tuple(shape)
-        self.text = dtype if dtype in ("bytes", "str") else None
+        self.shape = None if shape is None else as_ints(shape, "shape")
+        self.text = dtype if isinstance(dtype, str) and dtype in ("bytes", "str") else None
         self.dtype = None if self.text else dtypes.as_dtype(dtype)
         self.default = default
 
@@ -148,6 +149,10 @@ def encode_example(features: Mapping[str, object]) -> bytes:
     Raises:
         InputTypeError: for values of other types.
     """
+    if not isinstance(features, Mapping):
+        raise errors.InputTypeError(
+            f"encode_example takes a dict of features by name, got {type(features).__name__}"
+        )
     example = _message()()
     for name, item in features.items():
         feature = example.features.feature[name]

@@ -158,5 +158,5 @@ def check_compression(compression: str | None) -> None:
     Raises:
         InputValueError: unless it is "gzip" or None.
     """
-    if compression not in (None, "gzip"):
+    if compression is not None and not (isinstance(compression, str) and compression == "gzip"):
         raise errors.InputValueError(f"compression must be 'gzip' or None, got {compression!r}")

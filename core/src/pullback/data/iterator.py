@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pullback import errors
 from pullback._closing import Closing
 from pullback._dispatch.recording import reject_use
 from pullback.data.elements import Element, as_tensors
@@ -26,6 +27,10 @@ class Iterator(Closing):
     opaque_state = True
 
     def __init__(self, dataset: ElementSource, epoch: Epoch) -> None:
+        if not (hasattr(dataset, "open") and hasattr(dataset, "seeds")):
+            raise errors.InputTypeError(
+                f"iter(dataset) makes the iterator of a dataset, got {type(dataset).__name__}"
+            )
         self._dataset = dataset
         self._epoch = epoch
         self._cursor: Cursor | None = dataset.open(epoch)

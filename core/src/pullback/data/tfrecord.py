@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from pullback import errors
 from pullback._closing import Closing
+from pullback._replacing import as_path
 from pullback.data.elements import Element
 from pullback.data.example import Feature, decode_example
 from pullback.data.files import FileCursor, check_compression, open_file
@@ -144,7 +145,7 @@ class TFRecordWriter(Closing):
     def __init__(self, path: str | os.PathLike[str], *, compression: str | None = None) -> None:
         check_compression(compression)
         self._checksum = checksums()
-        self._file = open_file(path, "wb", compression)
+        self._file = open_file(as_path(path, "path"), "wb", compression)
 
     def write(self, record: bytes) -> None:
         """Adds a record."""

@@ -10,6 +10,7 @@ from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
 from pullback.ops.nn.activations import leaky_relu, relu
 from pullback.ops.nn.softmax import softmax
+from pullback.shapes import check_number
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 
@@ -104,6 +105,7 @@ class LeakyReLU(Layer):
 
     def __init__(self, negative_slope: float = 0.01, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
+        check_number(negative_slope, "negative_slope")
         self.negative_slope = float(negative_slope)
 
     def call(self, x: Tensor) -> Tensor:

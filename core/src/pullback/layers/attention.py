@@ -84,7 +84,9 @@ class MultiHeadAttention(Layer):
     ) -> None:
         super().__init__(**options)
         self.num_heads = as_count(num_heads, "num_heads")
-        self.num_kv_heads = self.num_heads if num_kv_heads is None else int(num_kv_heads)
+        self.num_kv_heads = (
+            self.num_heads if num_kv_heads is None else as_count(num_kv_heads, "num_kv_heads")
+        )
         if self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads:
             raise errors.InputValueError(
                 f"num_kv_heads must divide num_heads, got {self.num_kv_heads} and {self.num_heads}"

@@ -13,7 +13,7 @@ from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.indexing import take
 from pullback.ops.linalg.linear_algebra import linear
-from pullback.shapes import Shape, as_count
+from pullback.shapes import Shape, as_count, check_number
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -112,7 +112,7 @@ class Embedding(Layer):
         super().__init__(**options)
         self.embeddings = self.add_variable(
             "embeddings",
-            (int(input_dim), int(output_dim)),
+            (as_count(input_dim, "input_dim"), as_count(output_dim, "output_dim")),
             initializer=embeddings_initializer,
             autocast=False,
         )
@@ -161,6 +161,8 @@ class Rescaling(Layer):
 
     def __init__(self, scale: float, offset: float = 0.0, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
+        check_number(scale, "scale")
+        check_number(offset, "offset")
         self.scale = float(scale)
         self.offset = float(offset)
 

@@ -10,7 +10,7 @@ from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
 from pullback.ops.manipulation import reshape
 from pullback.ops.nn.windows import DataFormat
-from pullback.shapes import Shape
+from pullback.shapes import Shape, as_ints
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -36,6 +36,12 @@ class Images(Layer):
     def __init__(
         self, *, data_format: DataFormat = "channels_last", **options: Unpack[LayerOptions]
     ) -> None:
+        if not hasattr(self, "dimensions"):
+            name = type(self).__name__
+            raise errors.InputTypeError(
+                f"{name} is the base of several layers; make one of those, such as {name}2D, or "
+                f"set `dimensions` in a class of your own"
+            )
         super().__init__(**options)
         self.data_format = data_format_of(data_format)
 
@@ -113,10 +119,10 @@ def lower(value: T) -> T | str:
 
 def sizes_of(value: Sizes, count: int) -> tuple[int, ...]:
     """Returns one size for each of `count` dimensions, from one number or `count` numbers."""
-    sizes = tuple(value) if isinstance(value, Sequence) else (value,) * count
+    sizes = as_ints(value if isinstance(value, Sequence) else (value,) * count, "sizes")
     if len(sizes) != count:
         raise errors.InputValueError(f"expected 1 or {count} sizes, got {value}")
-    return tuple(int(size) for size in sizes)
+    return sizes
 
 
 def sides_of(value: Sides, count: int) -> tuple[tuple[int, int], ...]:
@@ -124,10 +130,13 @@ def sides_of(value: Sides, count: int) -> tuple[tuple[int, int], ...]:
     sides = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if count == 1 and len(sides) == 2:
         sides = [sides]
-    pairs = [tuple(side) if isinstance(side, (list, tuple)) else (side, side) for side in sides]
+    pairs = [
+        as_ints(side if isinstance(side, (list, tuple)) else (side, side), "the numbers of a side")
+        for side in sides
+    ]
     if len(pairs) != count or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise errors.InputValueError(
             f"expected a number, or a number or (before, after) for each of {count} dimensions, "
             f"each 0 or more, got {value}"
         )
-    return tuple((int(before), int(after)) for before, after in pairs)
+    return tuple((before, after) for before, after in pairs)

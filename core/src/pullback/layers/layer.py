@@ -94,6 +94,10 @@ class Layer(Configurable):
         dtype: PolicyLike | None = None,
         input_shape: Sequence[int] | None = None,
     ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise errors.InputTypeError(f"the name of a layer is a text, got {name!r}")
+        if not isinstance(trainable, (bool, int)):
+            raise errors.InputTypeError(f"trainable is True or False, got {trainable!r}")
         self._name = name
         self._trainable = bool(trainable)
         if dtype is not None:

@@ -12,7 +12,7 @@ from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.training_mode import is_training
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
 from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
-from pullback.shapes import Shape, canonical_axes
+from pullback.shapes import Shape, as_count, canonical_axes
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -140,7 +140,7 @@ class GroupNormalization(Layer):
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**options)
-        self.groups = int(groups)
+        self.groups = as_count(groups, "groups")
         self.axis = axis
         self.epsilon = epsilon
         self.center = center

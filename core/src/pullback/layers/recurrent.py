@@ -344,6 +344,12 @@ class Bidirectional(Layer):
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**options)
+        for layer in (forward, forward if backward is None else backward):
+            if not isinstance(layer, Recurrent):
+                raise errors.InputTypeError(
+                    f"Bidirectional takes recurrent layers, such as pb.layers.LSTM(64), got "
+                    f"{type(layer).__name__}"
+                )
         self.forward = forward
         self.backward = forward.mirrored() if backward is None else backward
         if self.forward.reverse == self.backward.reverse:

@@ -10,6 +10,7 @@ from pullback.layers.layer import Layer
 from pullback.layers.options import ImageOptions, LayerOptions
 from pullback.layers.training_mode import is_training
 from pullback.random import Generator, default_generator
+from pullback.shapes import check_number
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -38,6 +39,7 @@ def checked_rate(rate: float) -> float:
     Raises:
         InputValueError: for a rate outside [0, 1).
     """
+    check_number(rate, "a dropout rate")
     if not 0 <= rate < 1:
         raise errors.InputValueError(f"a dropout rate must be in [0, 1), got {rate}")
     return rate
@@ -171,6 +173,7 @@ class GaussianNoise(Layer):
     ) -> None:
         super().__init__(**options)
         self.generator = own_generator(generator, seed)
+        check_number(stddev, "stddev")
         if not stddev >= 0:
             raise errors.InputValueError(f"stddev must be 0 or more, got {stddev}")
         self.stddev = stddev

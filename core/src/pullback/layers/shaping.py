@@ -12,7 +12,7 @@ from pullback.layers.options import ImageOptions, LayerOptions
 from pullback.ops.manipulation import broadcast_to, expand_dims, permute_dims, reshape
 from pullback.ops.nn.resize import resize
 from pullback.ops.padding import pad
-from pullback.shapes import size_of
+from pullback.shapes import as_int, as_ints, size_of
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -72,7 +72,7 @@ class Reshape(Layer):
 
     def __init__(self, target_shape: Sequence[int], **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
-        self.target_shape = tuple(int(size) for size in target_shape)
+        self.target_shape = as_ints(target_shape, "target_shape")
 
     def call(self, x: Tensor) -> Tensor:
         """Returns x in shape (batch, *target_shape)."""
@@ -106,7 +106,7 @@ class Permute(Layer):
 
     def __init__(self, axes: Sequence[int], **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
-        self.axes = tuple(int(axis) for axis in axes)
+        self.axes = as_ints(axes, "axes")
         if sorted(self.axes) != list(range(1, len(self.axes) + 1)):
             raise errors.InputValueError(
                 f"axes must be 1 to n, each once, after the batch axis, got {self.axes}"
@@ -138,7 +138,7 @@ class RepeatVector(Layer):
 
     def __init__(self, n: int, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
-        self.n = int(n)
+        self.n = as_int(n, "n: an integer")
 
     def call(self, x: Tensor) -> Tensor:
         """Returns x in shape (batch, n, ...)."""

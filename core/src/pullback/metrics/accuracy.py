@@ -9,7 +9,7 @@ from pullback.ops.indexing import take_along_axis
 from pullback.ops.manipulation import reshape
 from pullback.ops.reductions import count_nonzero
 from pullback.ops.searching import argmax
-from pullback.shapes import Shape
+from pullback.shapes import Shape, as_int
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -81,7 +81,7 @@ class SparseTopKAccuracy(SparseCategoricalAccuracy):
     """
 
     def __init__(self, k: int = 5, name: str | None = None) -> None:
-        if k < 1:
+        if as_int(k, "k: an integer") < 1:
             raise errors.InputValueError(f"k must be 1 or more, got {k}")
         super().__init__(name)
         self.k = k

@@ -19,6 +19,7 @@ from pullback.ops.precision import widest
 from pullback.ops.reductions import max as reduce_max
 from pullback.ops.reductions import min as reduce_min
 from pullback.ops.searching import argmax
+from pullback.shapes import as_int
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["ConfusionMatrix", "MatthewsCorrelation", "MeanIoU"]
@@ -84,7 +85,7 @@ class ConfusionMatrix(Metric):
     counts: Tensor | None
 
     def __init__(self, num_classes: int, name: str | None = None) -> None:
-        if num_classes < 2:
+        if as_int(num_classes, "num_classes: an integer") < 2:
             raise errors.InputValueError(f"num_classes must be 2 or more, got {num_classes}")
         self.num_classes = num_classes
         super().__init__(name)

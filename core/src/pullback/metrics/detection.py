@@ -14,6 +14,7 @@ from pullback.ops.indexing import segment_sum
 from pullback.ops.manipulation import broadcast_to
 from pullback.ops.precision import widest
 from pullback.ops.reductions import sum as reduce_sum
+from pullback.shapes import as_int, check_number
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["F1Score", "FBetaScore", "Precision", "Recall"]
@@ -57,7 +58,7 @@ class _DetectionScore(Metric):
                 "of labels, not both"
             )
         for name_, number in (("num_classes", num_classes), ("num_labels", num_labels)):
-            if number is not None and number < 1:
+            if number is not None and as_int(number, f"{name_}: an integer") < 1:
                 raise errors.InputValueError(f"{name_} must be 1 or more, got {number}")
         self.num_classes = num_classes
         self.num_labels = num_labels
@@ -229,6 +230,7 @@ class FBetaScore(_DetectionScore):
         beta: float = 1.0,
         **options: Unpack[DetectionOptions],
     ) -> None:
+        check_number(beta, "beta")
         if not beta > 0:
             raise errors.InputValueError(f"beta must be above 0, got {beta}")
         self.beta = beta

@@ -244,7 +244,8 @@ def split(
         bounds = [0, *[cut.indices(size)[1] for cut in cuts], size]
     else:
         sections = as_int(indices_or_sections, "an integer number of parts")
-        if sections <= 0 or size % sections:
+        # An axis of size 0 has any number of parts, but no list is that long.
+        if sections <= 0 or size % sections or sections > sys.maxsize:
             raise errors.ShapeError(
                 f"split: axis {axis} of shape {x.shape} does not divide into {sections} equal "
                 f"parts; give the positions to split at"

@@ -123,7 +123,7 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     >>> [x.tolist() for x in pb.meshgrid([1, 2], [3, 4, 5], indexing="ij")]
     [[[1, 1, 1], [2, 2, 2]], [[3, 4, 5], [3, 4, 5]]]
     """
-    if indexing not in ("xy", "ij"):
+    if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
         raise errors.InputValueError(f'meshgrid: indexing must be "xy" or "ij", got {indexing!r}')
     tensors = as_tensors(arrays)
     for tensor in tensors:

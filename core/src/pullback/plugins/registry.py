@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pullback import errors
@@ -291,7 +292,7 @@ class Registry:
 
     def use_kernel_packs(self, names: Iterable[str] | None) -> None:
         """See `pullback.plugins.public.use_kernel_packs`."""
-        if isinstance(names, str):
+        if isinstance(names, str) or not isinstance(names, (Iterable, NoneType)):
             raise errors.InputTypeError(
                 f"use_kernel_packs takes a list of names, got {names!r}; write [{names!r}]"
             )

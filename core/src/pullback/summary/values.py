@@ -23,6 +23,7 @@ from pullback.ops.precision import widest
 from pullback.ops.reductions import count_nonzero
 from pullback.ops.rounding import floor
 from pullback.ops.selection import where
+from pullback.shapes import as_int
 from pullback.summary.events import messages
 from pullback.summary.writer import Step, recording
 from pullback.tensor import Tensor, TensorLike
@@ -86,7 +87,7 @@ def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int 
     Raises:
         InputValueError: for fewer than one bucket, or without a step.
     """
-    if buckets < 1:
+    if as_int(buckets, "buckets: an integer") < 1:
         raise errors.InputValueError(f"buckets must be at least 1, got {buckets}")
     active = recording(step)
     if active is None:

@@ -8,11 +8,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from pullback import errors
 from pullback._closing import Closing
+from pullback._replacing import as_path
+from pullback.shapes import as_int
 from pullback.summary.events import EventFile, events
 
 __all__ = [
@@ -44,6 +45,8 @@ class Writer(Closing):
     __slots__ = ("__weakref__", "_entered", "_file", "_finalizer")
 
     def __init__(self, file: EventFile) -> None:
+        if not isinstance(file, EventFile):
+            raise errors.InputTypeError("pb.summary.create_file_writer(directory) makes writers")
         self._file = file
         self._entered: list[Any] = []
         # Also at the end of the program.
@@ -116,12 +119,12 @@ def create_file_writer(
         SummaryError: if the file cannot be made, or tensorboardX is not installed.
         InputValueError: for a negative time.
     """
-    if flush_millis < 0:
+    if as_int(flush_millis, "flush_millis: an integer") < 0:
         raise errors.InputValueError(f"flush_millis must be at least 0, got {flush_millis}")
-    writer = Writer(EventFile(Path(directory), flush_millis, filename_suffix))
+    writer = Writer(EventFile(as_path(directory, "directory"), flush_millis, filename_suffix))
     if purge_step is not None:
         start = events().SessionLog(status=events().SessionLog.START)
-        writer.add(int(purge_step), session_log=start)
+        writer.add(as_int(purge_step, "purge_step: an integer"), session_log=start)
     return writer
 
 

@@ -118,7 +118,8 @@ def find(instructions: str, run: Callable[[Callable[[], Compilation]], str]) -> 
             command = shlex.split(choice)
         except ValueError as error:
             raise CompilerError(
-                f"{VARIABLE} is no command: {error} in {choice!r}; quote it as for a shell"
+                f"{VARIABLE} cannot be read as a command: {error} in {choice!r}; quote it as for "
+                f"a shell"
             ) from None
         if shutil.which(command[0]) is None:
             raise CompilerError(

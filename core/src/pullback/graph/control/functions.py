@@ -7,7 +7,7 @@ captured function each is one call of the graph, whose attributes are the graphs
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -96,6 +96,10 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
         ShapeError: for an index of several elements.
         InputTypeError: for functions that do not take these arguments.
     """
+    if not isinstance(branches, Iterable):
+        raise errors.InputTypeError(
+            f"pb.switch: branches is a list of functions, got {type(branches).__name__}"
+        )
     functions = tuple(
         checked_function("pb.switch", f"branches[{i}]", f, "the operands")
         for i, f in enumerate(branches)

@@ -20,7 +20,7 @@ from pullback._array_files import (
 )
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
-from pullback._replacing import actual
+from pullback._replacing import actual, as_path
 from pullback._symbols import HostNumber
 from pullback._tree import each
 from pullback.devices import Device, as_device
@@ -254,7 +254,7 @@ def load_program(
     >>> program(pb.asarray([[3.0, 4.0]])).tolist()
     [[11.0]]
     """
-    path = Path(folder)
+    path = as_path(folder, "folder")
     target = as_device(device)
     try:
         content, arrays = _read(path)

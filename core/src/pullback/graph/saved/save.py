@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pullback import errors
 from pullback._array_files import Array, array_bytes, describe, sealed, sync, write_file
-from pullback._replacing import put, settle, temporary, tidy
+from pullback._replacing import as_path, put, settle, temporary, tidy
 from pullback._symbols import HostNumber
 from pullback.graph.graph import AttributeEntry, Draw, Handle, HostArray, State
 from pullback.graph.returned import ResultItems, ResultTensor
@@ -39,7 +39,7 @@ def save(program: Program, folder: str | os.PathLike[str]) -> None:
     """
     content, arrays = content_of(program)
     content["arrays"] = {name: describe(array) for name, array in arrays.items()}
-    path = Path(folder)
+    path = as_path(folder, "folder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tidy(path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback.dtypes import real_floating
@@ -44,6 +45,10 @@ def global_norm(tensors: Sequence[TensorLike | None]) -> Tensor:
     >>> pb.global_norm([[3.0], None, [4.0]]).item()
     5.0
     """
+    if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
+        raise errors.InputTypeError(
+            f"global_norm takes a list of tensors, got {type(tensors).__name__}"
+        )
     total: Tensor | None = None
     for value in tensors:
         if value is not None:

@@ -1,0 +1,162 @@
+"""Random wrong arguments for every public function and class: an error of ours, and no other.
+
+Allowed are the errors of `pullback.errors`, the `TypeError` of a call that does not fit the
+signature, and success. Nothing hangs, nothing is printed at the end of an object.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import re
+import sys
+import traceback
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+#: Not called: they wait, exit, change the process for other tests, or run what they are given.
+LEFT_OUT = (
+    "pullback.conformance", "pullback.cli", "pullback.plugins", "pullback.array_api",
+    "pullback.spec",
+    "pullback.register_backend", "pullback.set_default_device", "pullback.set_default_dtype",
+    "pullback.op", "pullback.profile", "pullback.graph",
+    "pullback.hookimpl",
+)  # fmt: skip
+
+PACKAGES = (
+    "layers", "optimizers", "losses", "metrics", "callbacks", "data", "random", "checkpoint",
+    "linalg", "fft", "summary", "strings", "state", "casting",
+)  # fmt: skip
+
+
+def public() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yields the public functions and classes by name, each once."""
+    seen: set[int] = set()
+    for owner in ("pullback", *(f"pullback.{name}" for name in PACKAGES)):
+        module = sys.modules.get(owner) or __import__(owner, fromlist=["_"])
+        for name in getattr(module, "__all__", ()):
+            full = f"{owner}.{name}"
+            value = getattr(module, name)
+            if isinstance(value, types.ModuleType) or not callable(value) or id(value) in seen:
+                continue
+            if isinstance(value, type) and issubclass(value, BaseException):
+                continue
+            # Types of annotations: nobody makes one.
+            if getattr(value, "_is_protocol", False) or hasattr(value, "__total__"):
+                continue
+            if typing.get_origin(value) is not None:
+                continue
+            if not full.startswith(LEFT_OUT):
+                seen.add(id(value))
+                yield full, value
+
+
+def values(choose: random.Random) -> list[Any]:
+    return [
+        None, True, 0, 1, -1, 3, 2**70, 0.5, float("nan"), float("inf"), 1j, "", "same", "x", b"x",
+        [], [1], [1, "a"], [[1], [2, 3]], (), (2, 3), {}, {"a": 1}, {1, 2}, range(3), object(), int,
+        lambda *args: args, slice(1, 2), ..., np.zeros(3), np.array("text"), np.array(None),
+        pb.asarray(1.0), pb.asarray([1, 2]), pb.ones((2, 3)), pb.ones((0, 2)),
+        pb.Variable([1.0, 2.0]), pb.layers.Dense(2), pb.data.Dataset.range(3),
+        pb.optimizers.SGD(0.1), pb.metrics.Mean(), pb.StringTensor(["a"]), iter([1, 2]),
+    ]  # fmt: skip
+
+
+def arguments(
+    choose: random.Random, function: Callable[..., Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Returns values that fit the signature by their number, and by nothing else."""
+    several = values(choose)
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return [choose.choice(several) for _ in range(choose.randint(0, 3))], {}
+    by_position: list[Any] = []
+    by_name: dict[str, Any] = {}
+    for parameter in parameters:
+        given = parameter.default is parameter.empty or choose.random() < 0.3
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            by_position += [choose.choice(several) for _ in range(choose.randint(0, 2))]
+        elif parameter.kind is parameter.VAR_KEYWORD or not given:
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                break
+        elif parameter.kind is parameter.KEYWORD_ONLY or len(by_name):
+            by_name[parameter.name] = choose.choice(several)
+        elif parameter.kind is parameter.POSITIONAL_ONLY or choose.random() < 0.5:
+            by_position.append(choose.choice(several))
+        else:
+            by_name[parameter.name] = choose.choice(several)
+    return by_position, by_name
+
+
+def is_of_the_signature(error: BaseException) -> bool:
+    """Returns whether an error is of a call that does not fit, and not from inside."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (
+        type(error) is TypeError
+        and any(text in str(error) for text in ("argument", "not callable"))
+        and len(frames) <= 4
+    )
+
+
+def faults(seed: int, calls: int) -> list[str]:
+    """Calls each public function some times; returns what was raised that must not be."""
+    choose = random.Random(seed)
+    found, unraisable = [], []
+    hook, sys.unraisablehook = sys.unraisablehook, lambda args: unraisable.append(args.exc_value)
+    try:
+        for name, function in public():
+            for _ in range(calls):
+                args, kwargs = arguments(choose, function)
+                error = None
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        function(*args, **kwargs)
+                except pb.errors.PullbackError:
+                    pass
+                except BaseException as raised:
+                    if not is_of_the_signature(raised):
+                        error = raised
+                if error is not None or unraisable:
+                    what = error or unraisable.pop()
+                    where = traceback.extract_tb(what.__traceback__)[-1]
+                    place = f"{where.filename.rpartition('pullback/')[2]}:{where.lineno}"
+                    call = f"{name}(*{args!r:.60}, **{kwargs!r:.80})"
+                    found.append(f"{call}: {type(what).__name__}: {what!s:.60} ({place})")
+                del error
+    finally:
+        sys.unraisablehook = hook
+    return found
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_some() -> None:
+    assert not faults(seed=0, calls=2)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_many(seed: int) -> None:
+    # Here an error of Python's for a value may pass; one of an attribute, an index or a key, and
+    # what is printed when an object ends, may not.
+    found = faults(seed, calls=10)
+    assert not [
+        it for it in found if not re.search(r": (TypeError|ValueError|UFuncTypeError): ", it)
+    ]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of its own, for what calls write to the names that they are given."""
+    monkeypatch.chdir(tmp_path)
