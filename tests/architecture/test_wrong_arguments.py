@@ -29,7 +29,8 @@ LEFT_OUT = (
     "pullback.spec",
     "pullback.register_backend", "pullback.set_default_device", "pullback.set_default_dtype",
     "pullback.op", "pullback.profile", "pullback.graph",
-    "pullback.hookimpl",
+    "pullback.hookimpl", "pullback.summary.set_step", "pullback.random.seed",
+    "pullback.use_kernel_packs",
 )  # fmt: skip
 
 PACKAGES = (
@@ -101,11 +102,8 @@ def arguments(
 def is_of_the_signature(error: BaseException) -> bool:
     """Returns whether an error is of a call that does not fit, and not from inside."""
     frames = traceback.extract_tb(error.__traceback__)
-    return (
-        type(error) is TypeError
-        and any(text in str(error) for text in ("argument", "not callable"))
-        and len(frames) <= 4
-    )
+    of_call = any(text in str(error) for text in ("argument", "not callable")) and len(frames) <= 4
+    return type(error) is TypeError and (of_call or len(frames) == 1)
 
 
 def faults(seed: int, calls: int) -> list[str]:

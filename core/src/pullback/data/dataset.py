@@ -26,7 +26,7 @@ from pullback.data.files import Files, LinesCursor, check_compression, find
 from pullback.data.iterator import Iterator
 from pullback.data.shuffling import BufferCursor
 from pullback.data.slices import IndexCursor, Indexed, Items, Slices, shuffled
-from pullback.data.source import Cursor, Epoch, at_least, check_function
+from pullback.data.source import Cursor, Epoch, at_least, check_function, checked_sources
 from pullback.data.stages import (
     BatchCursor,
     EnumerateCursor,
@@ -81,13 +81,9 @@ class Dataset:
         seed: int | None = None,
         elements: Indexed | None = None,
     ) -> None:
-        if not isinstance(sources, Sequence):
-            raise errors.InputTypeError(
-                f"sources are the datasets that this one draws from, got {type(sources).__name__}"
-            )
         self._open = open_
         self._length = length
-        self._sources = tuple(sources)
+        self._sources = checked_sources(sources)
         self._seed = seed
         self._elements = elements
         self._passes = 0

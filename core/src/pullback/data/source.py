@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from inspect import isgenerator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from pullback import errors
 from pullback.data.elements import Element, stacked
 from pullback.shapes import as_int
+
+T = TypeVar("T")
 
 #: The pass over the data: the number of the iteration, and the numbers of repeats within it.
 Epoch: TypeAlias = "tuple[int, ...]"
@@ -109,6 +111,19 @@ def permutation(seed: int, epoch: Epoch, size: int) -> np.ndarray[Any, Any]:
 
 
 # Checks of arguments ------------------------------------------------------------------------------
+
+
+def checked_sources(sources: Sequence[T]) -> tuple[T, ...]:
+    """Returns the datasets that another draws from.
+
+    Raises:
+        InputTypeError: for anything but a sequence.
+    """
+    if not isinstance(sources, Sequence):
+        raise errors.InputTypeError(
+            f"the sources of a dataset are a list of datasets, got {type(sources).__name__}"
+        )
+    return tuple(sources)
 
 
 def at_least(method: str, value: int | None, least: int) -> None:
