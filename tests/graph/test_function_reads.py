@@ -214,21 +214,10 @@ def test_attributes_of_layers():
     check(lambda x: call(-x), lambda value: setattr(dense, "activation", activations[value]))
 
 
-def test_layers_are_asked_again_only_when_an_attribute_of_one_was_set():
-    layer, other = Scaled(), Scaled()
-    captured = pb.function(layer)
-    run(captured)
-    (program,) = captured._all()
-    asked = []
-    program.layers.unmet = lambda: asked.append(1) or []
-    run(captured)
-    assert not asked
-    other.k = 3.0
-    run(captured, 5)
-    assert len(asked) == 1
-    other.k = other.k
-    run(captured)
-    assert len(asked) == 1
+def test_attributes_of_layers_that_are_set_past_the_layer():
+    layer = Scaled()
+    check(layer, lambda value: vars(layer).update(k=value))
+    check(layer, lambda value: object.__setattr__(layer, "k", value))
 
 
 def test_attributes_that_a_layer_only_writes_may_hold_tensors():

@@ -264,10 +264,6 @@ RECORDING = SharedCount()
 #: called for training.
 AMBIENT: list[tuple[Callable[[], Any], str]] = []
 
-#: How many attributes of layers have been set. Programs look at the attributes of their layers
-#: again when it is another number, and not at every run.
-SETTINGS = SharedCount()
-
 _THREADS = itertools.count()
 
 

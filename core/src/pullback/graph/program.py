@@ -15,13 +15,12 @@ import numpy as np
 from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, SETTINGS, may_record
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
 from pullback.graph.compiled import Compiled, compiled, write_compiled
 from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
-from pullback.graph.guards import Unset
 from pullback.graph.host import Guard, array_of, host_array_of, replace, same
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
@@ -49,7 +48,6 @@ class Program:
     Args:
         signature: the arguments that it is made for.
         guards: what else must be as it was.
-        layers: the same of attributes of layers.
         recorder: the trace, which has ended.
         results: what the function returned, and what each list and dict of `changes` holds then.
         changes: the lists and dicts among the arguments that the function has changed.
@@ -61,7 +59,6 @@ class Program:
         self,
         signature: Signature,
         guards: list[Guard],
-        layers: list[Guard],
         recorder: Recorder,
         results: list[object],
         changes: list[str],
@@ -71,7 +68,7 @@ class Program:
         self.name = recorder.function_name
         self.signature = signature.without_values()
         self.arguments = tuple(arguments)
-        self.guards, self.layers = guards, Unset(layers)
+        self.guards = guards
         #: Why it was made, beside others, and how long that took.
         self.reason = ""
         self.seconds = 0.0
@@ -114,7 +111,7 @@ class Program:
 
     def unmet(self) -> list[Guard]:
         """The guards that do not hold now."""
-        return [guard for guard in (*self.guards, *self.layers.guards) if not guard.holds()]
+        return [guard for guard in self.guards if not guard.holds()]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Saves the program and the arrays that it reads, for `pb.load_program`.
@@ -169,7 +166,7 @@ class ProgramWriter:
             "args, kwargs",
             {
                 "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
-                "RECORDING": RECORDING, "SETTINGS": SETTINGS, "CONSTANT": CONSTANT,
+                "RECORDING": RECORDING, "CONSTANT": CONSTANT,
                 "device": device, "dtypes": dtypes, "backend": device.backend, "LOCAL": LOCAL,
                 "array_of": array_of, "host_array_of": host_array_of, "as_device": as_device,
                 "from_any": from_any, "may_record": may_record, "refilled": refilled,
@@ -227,16 +224,13 @@ class ProgramWriter:
         )
 
     def _check_guards(self) -> None:
-        source, layers = self._source, self._program.layers
+        source = self._source
         with source.block("try:"):
             source.line("pass")
             for guard in self._program.guards:
                 self._check_guard(guard)
         # Such as an attribute that has been deleted.
         source.line("except Exception:", "    return MISS")
-        if layers.guards:
-            name = source.constant(layers)
-            self._miss_if(f"SETTINGS.count != {name}.count and not {name}.hold()")
 
     def _check_guard(self, guard: Guard) -> None:
         function, arguments, value, _ = guard

@@ -57,8 +57,6 @@ class Recorder(Trace):
         self.guards: dict[Any, Guard] = {}
         #: What the function reads outside.
         self.places = Reads()
-        #: The layers that are called.
-        self.layers: dict[int, object] = {}
         self.effects = Changes(self)
         self._handles: dict[int, tuple[Tensor, Traced]] = {}
         self._host_arrays: dict[tuple[str, DType], Traced] = {}
@@ -213,7 +211,6 @@ class Recorder(Trace):
 
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
-        self.layers[id(layer)] = layer
         self.places.register(layer, type(layer).__name__)
         own = self.places.register(vars(layer), type(layer).__name__)
         self.places.item(own, "call")
@@ -321,7 +318,7 @@ class Recorder(Trace):
         self._host_arrays, self.effects = {}, Changes(self)
         self._inputs, self._calls, self.numbers = [], [], []
         self.device.constants = {}
-        self.guards, self.places, self.layers = {}, Reads(), {}
+        self.guards, self.places = {}, Reads()
 
     def resume(self, graph: Graph, arrays: Mapping[str, Native]) -> None:
         """Goes on behind the calls of a graph that it has recorded.

@@ -122,7 +122,7 @@ def traced(
         _check_changes(changes, containers, found)
         program = Program(
             signature,
-            *settled(found, recorder.layers, recorder.device),
+            settled(found, recorder.device),
             recorder,
             [result, *(value for _, value in changes)],
             [part.path for part, _ in changes],

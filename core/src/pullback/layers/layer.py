@@ -12,7 +12,7 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import SETTINGS, announce_layer, paused, reject_making
+from pullback._dispatch.recording import announce_layer, paused, reject_making
 from pullback._symbols import TRACES
 from pullback._tree import leaves, like
 from pullback.devices import Device
@@ -108,15 +108,9 @@ class Layer(Configurable):
     if not TYPE_CHECKING:  # a type checker would take any attribute then
 
         def __setattr__(self, name: str, value: object) -> None:
-            before = vars(self).get(name, ...)
-            if isinstance(before, Variable):
+            if isinstance(vars(self).get(name), Variable):
                 check_replacement(self, name, value)
-            SETTINGS.count += value is not before
             object.__setattr__(self, name, value)
-
-        def __delattr__(self, name: str) -> None:
-            SETTINGS.count += 1
-            object.__delattr__(self, name)
 
     # For subclasses ------------------------------------------------------------------------------
 
