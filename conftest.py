@@ -82,7 +82,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
-    """What a test leaves in the process would change those after it."""
+    """Removes what a test leaves in the process: it would change those after it."""
     yield
     # A restore may wait for variables that its test never makes.
     PENDING_RESTORES.clear()
