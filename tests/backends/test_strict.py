@@ -89,6 +89,7 @@ def test_values(name, every):
     every(once(name), checks.value, checks.rules, checks.unchanged)
 
 
+@pytest.mark.slow
 @over([name for name in NAMES if OPS[name].differentiable])
 def test_gradients(name, every):
     every(smooth(name), gradients.gradient)

@@ -248,6 +248,7 @@ def checks_of(report):
     return {one.check for one in report.failures}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_seeded_fault_is_found_and_named(fault, capsys, monkeypatch):
     op, kernel, check, words = FAULTS[fault]
