@@ -46,6 +46,8 @@ class KnownSignature:
         self.apart = False
         #: True if there will be no further program.
         self.full = False
+        #: True if the function has more signatures than programs.
+        self.late = False
         #: Calls in a row for which there was no program.
         self.missed = 0
 
@@ -62,7 +64,7 @@ class KnownSignature:
                     self._owner.last = program
                     return result
         self.missed += 1
-        if self.full or self.apart:
+        if self.full or self.apart or (self.late and self.missed % OFTEN):
             return self._owner.run_eagerly(args, kwargs)
         return self._owner.miss(args, kwargs)
 
@@ -113,3 +115,5 @@ class SignatureForm:
     def fill(self) -> None:
         """Has calls with other signatures run op by op from now on."""
         self.run.__globals__["full"] = True
+        for entry in self.entries.values():
+            entry.late = True

@@ -317,7 +317,7 @@ class Function(Generic[P, R]):
         if entry.full:
             self._fill()
             return MISS
-        if entry.apart or (self._full and entry.missed % OFTEN):
+        if entry.apart or (entry.late and entry.missed % OFTEN):
             return MISS
         return self._capture(entry, signature)
 

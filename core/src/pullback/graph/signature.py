@@ -472,7 +472,8 @@ class ArgumentCode(Unpacking):
             test = f"type({name}) is not {constant(type(value))}"
             if value.dtype.kind in "mMV":  # whose types have several dtypes
                 test += f" or {name}.dtype != {constant(value.dtype)}"
-            self._unless_not(f"{test} or {name}.tobytes() != {constant(value.tobytes())}")
+            test += f" or {name}.tobytes() != {constant(value.tobytes())}"
+            self._unless_not(f"{name} is not {constant(value)} and ({test})")
         else:
             before = constant(value)
             self._unless_not(f"{name} is not {before} and not equal({name}, {before})")
