@@ -227,6 +227,10 @@ class TestStages:
         with pytest.raises(pb.errors.InputValueError, match=stage):
             getattr(ints(3), stage)(-1)
 
+    def test_a_window_that_does_not_move(self):
+        with pytest.raises(pb.errors.InputValueError, match="window"):
+            ints(3).window(2, shift=0)
+
     def test_next(self):
         iterator = iter(ints(2))
         assert int(iterator.next()) == 0
