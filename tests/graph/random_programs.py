@@ -229,7 +229,7 @@ class World:
         self.random_state = (seed, 0)
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], outside: int) -> Outcome:
-        """What a call returns or raises, and all that the world holds then."""
+        """Returns what a call returns or raises, and all that the world holds then."""
         default = self.random
         default.state = self.random_state
         error, result = "", None
@@ -279,7 +279,7 @@ class World:
 
 
 class Outcome(NamedTuple):
-    """What a call has done."""
+    """The outcome of a call."""
 
     result: Any
     error: str
@@ -456,7 +456,7 @@ class Found(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What a campaign has seen."""
+    """The measurements of a campaign."""
 
     programs: int
     calls: int

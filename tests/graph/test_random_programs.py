@@ -2,7 +2,7 @@
 
     python tests/graph/random_programs.py 0 100000
 
-runs that many from a seed on, and prints the programs that differ and how many were refused.
+runs that many from a seed on, and prints the programs that differ and how many cannot be captured.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def find_form(op: Op, number: float, x: Tensor, *left: bool) -> Callable[[Tensor], Tensor] | None:
-    """What computes an op of a Python number and a tensor in fewer steps; None for all others.
+    """Returns what computes an op of a Python number and a tensor in fewer steps, or None.
 
     Args:
         op: an op with `number_forms`.

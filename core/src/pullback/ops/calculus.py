@@ -41,7 +41,7 @@ def calling(
     Args:
         op: the op.
         inputs: for each input of `op` the name of what the rule asks for; `...` for the cotangent.
-        attributes: the same for those attributes of `op` that are no attributes of the rule's op.
+        attributes: the same for those attributes of `op` that the rule's op has not.
     """
     named = {one.name: attributes.get(one.name, one.name) for one in op.spec.attributes}
 
