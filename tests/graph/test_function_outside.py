@@ -380,6 +380,25 @@ def a_slot():
 
 
 @way
+def a_proxy_in_a_slot():
+    class Slotted:
+        __slots__ = ("rate",)
+
+    cfg = Slotted()
+    cfg.rate = types.MappingProxyType({"a": 2})
+    proxy = types.MappingProxyType
+    return lambda x: x * cfg.rate["a"], lambda v: setattr(cfg, "rate", proxy({"a": v}))
+
+
+@way
+def an_item_of_a_comprehension():
+    h = collections.ChainMap({}, {"a": Cfg(), "b": Cfg()})
+    return lambda x: x * [c for k, c in h.items() if k == "b"][-1].rate, lambda v: setattr(
+        h["b"], "rate", v
+    )
+
+
+@way
 def a_property():
     class Held(Cfg):
         @property

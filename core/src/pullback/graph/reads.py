@@ -150,12 +150,12 @@ class Reads(Places):
                     key = hasattr, id(owner), name
                     self.add(key, hasattr, (owner, name), False, f"{self.path(owner)}.{name}")
                 return Unknown((owner,) if outside else ())
-            if is_a(given, types.MappingProxyType):
-                self.register(given, f"{self.path(owner)}.{name}")
-            if not outside or is_a(given, types.MappingProxyType):
+            if not outside:
                 return given
             if given is value.__get__(owner, kind) or is_plain(given):
                 return self.place(owner, name, given)
+            if is_a(given, types.MappingProxyType):  # of a class, another one each time
+                return self.register(given, f"{self.path(owner)}.{name}")
             return Unknown(self.given(owner, deep=True))
         if not (is_framework(base) and is_framework(kind)):
             self.entry(kind, name, found)

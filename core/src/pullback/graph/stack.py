@@ -55,6 +55,8 @@ class Stack:
             self.stack[-1] = returned[-1]
         else:
             found = [value for value in returned if self._is_outside(value)]
+            # And what new objects among them hold, such as the list of a comprehension.
+            found += [x for value in returned for x in self.places.given(value)]
             self.stack[-1] = Unknown((*self.stack[-1].candidates, *found))
 
     def _is_outside(self, value: object) -> bool:
