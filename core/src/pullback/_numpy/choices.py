@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
-from pullback._numpy.table import Unsupported, routed
+from pullback._numpy.table import Function, Unsupported, routed
 from pullback.ops.comparison import equal, not_equal
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import zeros_like
@@ -17,7 +18,7 @@ from pullback.tensor import TensorLike
 
 
 @routed("choose")
-def _(a: TensorLike, choices: Any) -> Any:
+def _(a: TensorLike, choices: Sequence[TensorLike]) -> Any:
     a = asarray(a)
     if a.size and not 0 <= int(a.min()) <= int(a.max()) < len(choices):
         raise errors.InputValueError(f"np.choose: a must be in [0, {len(choices) - 1}]")
@@ -28,7 +29,9 @@ def _(a: TensorLike, choices: Any) -> Any:
 
 
 @routed("piecewise")
-def _(x: TensorLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+def _(
+    x: TensorLike, condlist: TensorLike, funclist: Sequence[Any], *args: object, **kw: object
+) -> Any:
     x = asarray(x)
     conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     masks = [broadcast_to(not_equal(one, 0), x.shape) for one in conditions]
@@ -49,7 +52,7 @@ def _(x: TensorLike, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any
 
 
 @routed("apply_over_axes")
-def _(func: Any, a: TensorLike, axes: Any) -> Any:
+def _(func: Function, a: TensorLike, axes: int | Sequence[int]) -> Any:
     a = asarray(a)
     for axis in (axes,) if isinstance(axes, int) else axes:
         axis = canonical_axis(axis, a.ndim)
@@ -59,7 +62,7 @@ def _(func: Any, a: TensorLike, axes: Any) -> Any:
 
 
 @routed("apply_along_axis")
-def _(func1d: Any, axis: int, arr: TensorLike, *args: Any, **kwargs: Any) -> Any:
+def _(func1d: Function, axis: int, arr: TensorLike, *args: object, **kwargs: object) -> Any:
     arr = asarray(arr)
     axis = canonical_axis(axis, arr.ndim)
     lines = moveaxis(arr, axis, -1)
@@ -75,7 +78,7 @@ def _(func1d: Any, axis: int, arr: TensorLike, *args: Any, **kwargs: Any) -> Any
     return moveaxis(found, tuple(range(len(outer), len(outer) + len(inner))), places)
 
 
-def _dropped(obj: Any, size: int) -> set[int]:
+def _dropped(obj: slice | TensorLike, size: int) -> set[int]:
     """The positions that `delete` leaves out."""
     if isinstance(obj, slice):
         return {*range(*obj.indices(size))}
@@ -90,7 +93,7 @@ def _dropped(obj: Any, size: int) -> set[int]:
 
 
 @routed("delete")
-def _(arr: TensorLike, obj: Any, axis: int | None = None) -> Any:
+def _(arr: TensorLike, obj: slice | TensorLike, axis: int | None = None) -> Any:
     arr = reshape(arr, -1) if axis is None else moveaxis(arr, axis, 0)
     dropped = _dropped(obj, arr.shape[0])
     kept = arr[[i for i in range(arr.shape[0]) if i not in dropped]]
@@ -98,7 +101,7 @@ def _(arr: TensorLike, obj: Any, axis: int | None = None) -> Any:
 
 
 @routed("insert")
-def _(arr: TensorLike, obj: Any, values: TensorLike, axis: int | None = None) -> Any:
+def _(arr: TensorLike, obj: object, values: TensorLike, axis: int | None = None) -> Any:
     arr = reshape(arr, -1) if axis is None else moveaxis(arr, axis, 0)
     values = asarray(values, dtype=arr.dtype)
     if not isinstance(obj, int) or values.ndim > arr.ndim - 1:

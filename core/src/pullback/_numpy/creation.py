@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback._numpy.table import Unsupported, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import arange, full, ones, zeros
 from pullback.ops.data_types import astype
@@ -12,25 +13,33 @@ from pullback.ops.exponential import exp, log
 from pullback.ops.manipulation import broadcast_to, expand_dims, moveaxis, reshape
 from pullback.ops.patterns import eye, meshgrid, tril, triu
 from pullback.ops.reductions import any
+from pullback.shapes import ShapeLike
 from pullback.tensor import TensorLike
 
 
 @routed("zeros_like", "empty_like")
-def _(a: TensorLike, dtype: Any = None, shape: Any = None) -> Any:
+def _(a: TensorLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None) -> Any:
     return _filled_like(a, 0, dtype, shape)
 
 
 @routed("ones_like")
-def _(a: TensorLike, dtype: Any = None, shape: Any = None) -> Any:
+def _(a: TensorLike, dtype: DTypeLike | None = None, shape: ShapeLike | None = None) -> Any:
     return _filled_like(a, 1, dtype, shape)
 
 
 @routed("full_like")
-def _(a: TensorLike, fill_value: TensorLike, dtype: Any = None, shape: Any = None) -> Any:
+def _(
+    a: TensorLike,
+    fill_value: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+) -> Any:
     return _filled_like(a, fill_value, dtype, shape)
 
 
-def _filled_like(a: TensorLike, value: Any, dtype: Any, shape: Any) -> Any:
+def _filled_like(
+    a: TensorLike, value: TensorLike, dtype: DTypeLike | None, shape: ShapeLike | None
+) -> Any:
     a = asarray(a)
     shape, dtype = a.shape if shape is None else shape, a.dtype if dtype is None else dtype
     if isinstance(value, (bool, int, float, complex)):
@@ -43,32 +52,32 @@ def _filled_like(a: TensorLike, value: Any, dtype: Any, shape: Any) -> Any:
 
 
 @routed("zeros", "empty")
-def _(shape: Any, dtype: Any = None) -> Any:
+def _(shape: ShapeLike, dtype: DTypeLike | None = None) -> Any:
     return zeros(shape, dtype=dtype)
 
 
 @routed("ones")
-def _(shape: Any, dtype: Any = None) -> Any:
+def _(shape: ShapeLike, dtype: DTypeLike | None = None) -> Any:
     return ones(shape, dtype=dtype)
 
 
 @routed("full")
-def _(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def _(shape: ShapeLike, fill_value: complex, dtype: DTypeLike | None = None) -> Any:
     return full(shape, fill_value, dtype=dtype)
 
 
 @routed("eye")
-def _(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def _(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Any:
     return eye(N, M, k=k, dtype=dtype)
 
 
 @routed("identity")
-def _(n: int, dtype: Any = None) -> Any:
+def _(n: int, dtype: DTypeLike | None = None) -> Any:
     return eye(n, dtype=dtype)
 
 
 @routed("array", "asarray", "asanyarray", "ascontiguousarray")
-def _(a: TensorLike, dtype: Any = None) -> Any:
+def _(a: TensorLike, dtype: DTypeLike | None = None) -> Any:
     return asarray(a, dtype=dtype)
 
 
@@ -83,11 +92,13 @@ def _(m: TensorLike, k: int = 0) -> Any:
 
 
 @routed("meshgrid")
-def _(*xi: Any, indexing: Any = "xy") -> Any:
+def _(*xi: TensorLike, indexing: Any = "xy") -> Any:
     return meshgrid(*[reshape(x, -1) for x in xi], indexing=indexing)
 
 
-def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> tuple[Any, Any]:
+def _spaced(
+    start: TensorLike, stop: TensorLike, num: int, endpoint: bool, axis: int
+) -> tuple[Any, Any]:
     start, stop = asarray(start) * 1.0, asarray(stop) * 1.0
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else stop - start
@@ -102,12 +113,12 @@ def _spaced(start: Any, stop: Any, num: int, endpoint: bool, axis: int) -> tuple
 
 @routed("linspace")
 def _(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
     points, step = _spaced(start, stop, num, endpoint, axis)
@@ -117,12 +128,12 @@ def _(
 
 @routed("logspace")
 def _(
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: TensorLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Any:
     points = base ** _spaced(start, stop, num, endpoint, axis)[0]
@@ -130,7 +141,9 @@ def _(
 
 
 @routed("geomspace")
-def _(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0) -> Any:
+def _(
+    start: TensorLike, stop: TensorLike, num: int = 50, endpoint: bool = True, axis: int = 0
+) -> Any:
     start, stop = asarray(start) * 1.0, asarray(stop) * 1.0
     if bool(any(start <= 0)) or bool(any(stop <= 0)):
         raise Unsupported("ends that are not positive")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, pi
 from typing import Any
 
 from pullback import dtypes
 from pullback._numpy.table import Unsupported, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops import arithmetic, complex, data_types, rounding, trigonometric
 from pullback.ops.comparison import equal, isnan, not_equal
 from pullback.ops.conversion import asarray
@@ -14,11 +16,17 @@ from pullback.ops.creation import full_like
 from pullback.ops.indexing import take
 from pullback.ops.searching import nonzero, searchsorted
 from pullback.ops.selection import where
-from pullback.tensor import TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 
 @routed("clip")
-def _(a: TensorLike, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
+def _(
+    a: TensorLike,
+    a_min: TensorLike | None = None,
+    a_max: TensorLike | None = None,
+    min: TensorLike | None = None,
+    max: TensorLike | None = None,
+) -> Any:
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     return arithmetic.clip(a, low, high)
 
@@ -42,7 +50,7 @@ def _(x: TensorLike) -> Any:
 
 
 @routed("astype")
-def _(x: TensorLike, dtype: Any) -> Any:
+def _(x: TensorLike, dtype: DTypeLike) -> Any:
     return data_types.astype(x, dtype)
 
 
@@ -52,17 +60,17 @@ def _(a: TensorLike) -> Any:
 
 
 @routed("real")
-def _(val: Any) -> Any:
+def _(val: TensorLike) -> Any:
     return asarray(val).real
 
 
 @routed("imag")
-def _(val: Any) -> Any:
+def _(val: TensorLike) -> Any:
     return asarray(val).imag
 
 
 @routed("angle")
-def _(z: Any, deg: bool = False) -> Any:
+def _(z: TensorLike, deg: bool = False) -> Any:
     z = asarray(z)
     if not dtypes.is_floating(z.dtype) and not dtypes.is_complex(z.dtype):
         z = data_types.astype(z, dtypes.DEFAULT_FLOAT)
@@ -74,7 +82,7 @@ def _(z: Any, deg: bool = False) -> Any:
 
 
 @routed("real_if_close")
-def _(a: TensorLike, tol: Any = None) -> Any:
+def _(a: TensorLike, tol: float | None = None) -> Any:
     a = asarray(a)
     if dtypes.is_complex(a.dtype):
         raise Unsupported("complex values, which are kept or not by their size")
@@ -82,7 +90,9 @@ def _(a: TensorLike, tol: Any = None) -> Any:
 
 
 @routed("nan_to_num")
-def _(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def _(
+    x: TensorLike, nan: TensorLike = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
     x = asarray(x)
     if not dtypes.is_floating(x.dtype):
         return x
@@ -94,7 +104,7 @@ def _(x: TensorLike, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> 
     return _numbers(x, nan, posinf, neginf)
 
 
-def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _numbers(x: Tensor, nan: TensorLike, posinf: float | None, neginf: float | None) -> Any:
     limits = data_types.finfo(x.dtype)
     x = where(isnan(x), nan, x)
     x = where(equal(x, inf), limits.max if posinf is None else posinf, x)
@@ -111,14 +121,16 @@ def _(x: TensorLike) -> Any:
 
 
 @routed("where")
-def _(condition: Any, x: Any = None, y: Any = None) -> Any:
+def _(condition: TensorLike, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return nonzero(condition)
     return where(not_equal(condition, 0), x, y)
 
 
 @routed("select")
-def _(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def _(
+    condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: TensorLike = 0
+) -> Any:
     result = default
     for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
         result = where(condition, choice, result)
@@ -126,7 +138,13 @@ def _(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @routed("interp")
-def _(x: TensorLike, xp: Any, fp: Any, left: Any = None, right: Any = None) -> Any:
+def _(
+    x: TensorLike,
+    xp: TensorLike,
+    fp: TensorLike,
+    left: TensorLike | None = None,
+    right: TensorLike | None = None,
+) -> Any:
     # The digits of lists are those of the tensors beside them.
     known = [one for one in (x, xp, fp) if not isinstance(one, (list, tuple))]
     dtype = data_types.result_type(*known)

@@ -2,67 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback._numpy.table import Function, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops import joining
 from pullback.ops.conversion import asarray
 from pullback.ops.data_types import astype
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import expand_dims, reshape
 from pullback.shapes import canonical_axis
-from pullback.tensor import TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 
-def _typed(result: Any, dtype: Any) -> Any:
+def _typed(result: Any, dtype: DTypeLike | None) -> Any:
     return result if dtype is None else astype(result, dtype)
 
 
 @routed("concatenate")
-def _(arrays: Any, axis: Any = 0, dtype: Any = None) -> Any:
+def _(arrays: Sequence[TensorLike], axis: int | None = 0, dtype: DTypeLike | None = None) -> Any:
     return _typed(concat(arrays, axis=axis), dtype)
 
 
 @routed("stack")
-def _(arrays: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _(arrays: Sequence[TensorLike], axis: int = 0, dtype: DTypeLike | None = None) -> Any:
     return _typed(joining.stack(arrays, axis=axis), dtype)
 
 
 @routed("vstack", "row_stack")
-def _(tup: Any, dtype: Any = None) -> Any:
+def _(tup: Sequence[TensorLike], dtype: DTypeLike | None = None) -> Any:
     rows = [asarray(a) for a in tup]
     return _typed(concat([reshape(a, (1, -1)) if a.ndim < 2 else a for a in rows], axis=0), dtype)
 
 
 @routed("hstack")
-def _(tup: Any, dtype: Any = None) -> Any:
+def _(tup: Sequence[TensorLike], dtype: DTypeLike | None = None) -> Any:
     parts = [asarray(a) for a in tup]
     parts = [reshape(a, (1,)) if a.ndim == 0 else a for a in parts]
     return _typed(concat(parts, axis=0 if parts[0].ndim == 1 else 1), dtype)
 
 
-def _deep(a: Any) -> Any:
+def _deep(a: Tensor) -> Any:
     return reshape(a, (1, -1, 1)) if a.ndim < 2 else expand_dims(a, axis=2) if a.ndim == 2 else a
 
 
 @routed("dstack")
-def _(tup: Any) -> Any:
+def _(tup: Sequence[TensorLike]) -> Any:
     return concat([_deep(asarray(a)) for a in tup], axis=2)
 
 
 @routed("column_stack")
-def _(tup: Any) -> Any:
+def _(tup: Sequence[TensorLike]) -> Any:
     columns = [asarray(a) for a in tup]
     return concat([reshape(a, (-1, 1)) if a.ndim < 2 else a for a in columns], axis=1)
 
 
 @routed("append")
-def _(arr: TensorLike, values: TensorLike, axis: Any = None) -> Any:
+def _(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Any:
     return concat([asarray(arr), asarray(values)], axis=axis)
 
 
 @routed("block")
-def _(arrays: Any) -> Any:
+def _(arrays: Sequence[TensorLike]) -> Any:
     def depth(part: Any) -> int:
         return 1 + depth(part[0]) if isinstance(part, list) else 0
 
@@ -83,7 +85,7 @@ def _(arrays: Any) -> Any:
     return join(arrays, -levels)
 
 
-def _pieces(a: TensorLike, sections: Any, axis: int) -> list[Any]:
+def _pieces(a: TensorLike, sections: int | Sequence[int], axis: int) -> list[Any]:
     """The pieces of `array_split`, the first ones one element longer where it does not go out."""
     a = asarray(a)
     if not isinstance(sections, int):
@@ -94,17 +96,17 @@ def _pieces(a: TensorLike, sections: Any, axis: int) -> list[Any]:
 
 
 @routed("split")
-def _(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def _(ary: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> Any:
     return joining.split(ary, indices_or_sections, axis=axis)
 
 
 @routed("array_split")
-def _(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def _(ary: TensorLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> Any:
     return _pieces(ary, indices_or_sections, axis)
 
 
 def _split_along(axis: int) -> Function:
-    def split(ary: Any, indices_or_sections: Any) -> Any:
+    def split(ary: TensorLike, indices_or_sections: int | Sequence[int]) -> Any:
         ary = asarray(ary)
         along = 0 if axis == 1 and ary.ndim == 1 else axis
         return joining.split(ary, indices_or_sections, axis=along)

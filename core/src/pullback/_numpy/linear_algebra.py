@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
 from pullback._numpy.table import Unsupported, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops.complex import conj
 from pullback.ops.conversion import asarray
 from pullback.ops.linalg import decompositions, eigenvalues, einsum, linear_algebra, solvers
@@ -78,7 +80,7 @@ def _(x1: TensorLike, x2: TensorLike, axis: int = -1) -> Any:
 
 
 @routed("linalg.multi_dot")
-def _(arrays: Any) -> Any:
+def _(arrays: Sequence[TensorLike]) -> Any:
     first, *others = arrays
     for other in others:
         first = matmul(first, other)
@@ -118,7 +120,7 @@ def _(x: TensorLike, offset: int = 0) -> Any:
 
 
 @routed("linalg.trace")
-def _(x: TensorLike, offset: int = 0, dtype: Any = None) -> Any:
+def _(x: TensorLike, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
     return linear_algebra.trace(x, offset=offset, dtype=dtype)
 
 
@@ -156,7 +158,7 @@ def _(a: TensorLike, upper: bool = False) -> Any:
 
 
 @routed("linalg.pinv")
-def _(a: TensorLike, rcond: Any = None, rtol: Any = None) -> Any:
+def _(a: TensorLike, rcond: float | None = None, rtol: float | None = None) -> Any:
     return decompositions.pinv(a, rcond if rtol is None else rtol)
 
 
@@ -168,7 +170,7 @@ def _(a: TensorLike, ind: int = 2) -> Any:
 
 
 @routed("linalg.tensorsolve")
-def _(a: TensorLike, b: TensorLike, axes: Any = None) -> Any:
+def _(a: TensorLike, b: TensorLike, axes: Sequence[int] | None = None) -> Any:
     a, b = asarray(a), asarray(b)
     if axes is not None:
         kept = [axis for axis in range(a.ndim) if axis not in axes]
@@ -179,7 +181,7 @@ def _(a: TensorLike, b: TensorLike, axes: Any = None) -> Any:
 
 
 @routed("linalg.lstsq")
-def _(a: TensorLike, b: TensorLike, rcond: Any = None) -> Any:
+def _(a: TensorLike, b: TensorLike, rcond: float | None = None) -> Any:
     a, b = asarray(a), asarray(b)
     x = matmul(decompositions.pinv(a, rcond), b)
     rank, values = decompositions.matrix_rank(a, rcond), decompositions.svdvals(a)

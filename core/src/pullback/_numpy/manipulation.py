@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
 from pullback._numpy.table import Unsupported, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops import indexing, manipulation, padding, repeating
 from pullback.ops.comparison import not_equal
 from pullback.ops.conversion import asarray
@@ -14,12 +16,12 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, permute_dims,
 from pullback.ops.patterns import eye
 from pullback.ops.searching import nonzero
 from pullback.ops.selection import where
-from pullback.shapes import canonical_axis, size_of
-from pullback.tensor import TensorLike
+from pullback.shapes import Axes, Shape, ShapeLike, canonical_axis, size_of
+from pullback.tensor import Tensor, TensorLike
 
 
 @routed("reshape")
-def _(a: TensorLike, shape: Any) -> Any:
+def _(a: TensorLike, shape: int | Shape) -> Any:
     return reshape(a, shape)
 
 
@@ -29,7 +31,7 @@ def _(a: TensorLike) -> Any:
 
 
 @routed("transpose")
-def _(a: TensorLike, axes: Any = None) -> Any:
+def _(a: TensorLike, axes: Sequence[int] | None = None) -> Any:
     a = asarray(a)
     return permute_dims(a, tuple(range(a.ndim))[::-1] if axes is None else tuple(axes))
 
@@ -49,7 +51,7 @@ def _(a: TensorLike, axis1: int, axis2: int) -> Any:
 
 
 @routed("moveaxis")
-def _(a: TensorLike, source: Any, destination: Any) -> Any:
+def _(a: TensorLike, source: int | Shape, destination: int | Shape) -> Any:
     return moveaxis(a, source, destination)
 
 
@@ -62,12 +64,12 @@ def _(a: TensorLike, axis: int, start: int = 0) -> Any:
 
 
 @routed("squeeze")
-def _(a: TensorLike, axis: Any = None) -> Any:
+def _(a: TensorLike, axis: Axes = None) -> Any:
     return manipulation.squeeze(a, axis=axis)
 
 
 @routed("expand_dims")
-def _(a: TensorLike, axis: Any) -> Any:
+def _(a: TensorLike, axis: int | Shape) -> Any:
     return expand_dims(a, axis=axis)
 
 
@@ -83,25 +85,25 @@ def _with_axes(a: TensorLike, count: int) -> Any:
 
 
 @routed("atleast_1d")
-def _(*arys: Any) -> Any:
+def _(*arys: TensorLike) -> Any:
     found = tuple([_with_axes(a, 1) for a in arys])
     return found[0] if len(found) == 1 else found
 
 
 @routed("atleast_2d")
-def _(*arys: Any) -> Any:
+def _(*arys: TensorLike) -> Any:
     found = tuple([_with_axes(a, 2) for a in arys])
     return found[0] if len(found) == 1 else found
 
 
 @routed("atleast_3d")
-def _(*arys: Any) -> Any:
+def _(*arys: TensorLike) -> Any:
     found = tuple([_with_axes(a, 3) for a in arys])
     return found[0] if len(found) == 1 else found
 
 
 @routed("broadcast_to")
-def _(array: TensorLike, shape: Any) -> Any:
+def _(array: TensorLike, shape: ShapeLike) -> Any:
     return manipulation.broadcast_to(array, shape if isinstance(shape, tuple) else (shape,))
 
 
@@ -113,7 +115,7 @@ def _(*args: Any) -> Any:
 
 
 @routed("flip")
-def _(m: TensorLike, axis: Any = None) -> Any:
+def _(m: TensorLike, axis: Axes = None) -> Any:
     return flip(m, axis=axis)
 
 
@@ -144,24 +146,24 @@ def _(m: TensorLike, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 @routed("roll")
-def _(a: TensorLike, shift: Any, axis: Any = None) -> Any:
+def _(a: TensorLike, shift: int | Shape, axis: int | Shape | None = None) -> Any:
     return repeating.roll(a, shift, axis=axis)
 
 
 @routed("tile")
-def _(A: Any, reps: Any) -> Any:
+def _(A: TensorLike, reps: int | Sequence[int]) -> Any:
     A = asarray(A)
     reps = (reps,) if isinstance(reps, int) else tuple(reps)
     return repeating.tile(A, (*[1] * (A.ndim - len(reps)), *reps))
 
 
 @routed("repeat")
-def _(a: TensorLike, repeats: TensorLike, axis: Any = None) -> Any:
+def _(a: TensorLike, repeats: TensorLike, axis: int | None = None) -> Any:
     return repeating.repeat(a, repeats, axis=axis)
 
 
 @routed("resize")
-def _(a: TensorLike, new_shape: Any) -> Any:
+def _(a: TensorLike, new_shape: ShapeLike) -> Any:
     a = reshape(a, -1)
     shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
     size, length = size_of(shape), a.shape[0]
@@ -171,7 +173,9 @@ def _(a: TensorLike, new_shape: Any) -> Any:
 
 
 @routed("pad")
-def _(array: TensorLike, pad_width: Any, mode: Any = "constant", constant_values: Any = 0) -> Any:
+def _(
+    array: TensorLike, pad_width: Any, mode: object = "constant", constant_values: Any = 0
+) -> Any:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise Unsupported(f"mode={mode!r}")
     if not isinstance(constant_values, (bool, int, float, complex)):
@@ -182,21 +186,21 @@ def _(array: TensorLike, pad_width: Any, mode: Any = "constant", constant_values
 
 
 @routed("take")
-def _(a: TensorLike, indices: TensorLike, axis: Any = None) -> Any:
+def _(a: TensorLike, indices: TensorLike, axis: int | None = None) -> Any:
     if axis is None:
         a, axis = reshape(a, -1), 0
     return indexing.take(a, indices, axis=axis)
 
 
 @routed("take_along_axis")
-def _(arr: TensorLike, indices: TensorLike, axis: Any = -1) -> Any:
+def _(arr: TensorLike, indices: TensorLike, axis: int | None = -1) -> Any:
     if axis is None:
         arr, axis = reshape(arr, -1), 0
     return indexing.take_along_axis(arr, indices, axis=axis)
 
 
 @routed("compress")
-def _(condition: TensorLike, a: TensorLike, axis: Any = None) -> Any:
+def _(condition: TensorLike, a: TensorLike, axis: int | None = None) -> Any:
     if axis is None:
         a, axis = reshape(a, -1), 0
     return indexing.take(a, nonzero(condition)[0], axis=axis)
@@ -208,7 +212,7 @@ def _(condition: TensorLike, arr: TensorLike) -> Any:
 
 
 @routed("trim_zeros")
-def _(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def _(filt: TensorLike, trim: str = "fb", axis: Axes = None) -> Any:
     filt = asarray(filt)
     if filt.ndim != 1:
         raise Unsupported("an array of several axes")
@@ -226,12 +230,14 @@ def _(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 @routed("trace")
-def _(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def _(
+    a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
+) -> Any:
     matrices = moveaxis(a, (axis1, axis2), (-2, -1))
     return linear_algebra.trace(matrices, offset=offset, dtype=dtype)
 
 
-def _diagonal_matrix(v: Any, k: int) -> Any:
+def _diagonal_matrix(v: Tensor, k: int) -> Any:
     n = v.shape[0] + abs(k)
     line = padding.pad(v, (0, abs(k)))
     line = reshape(line, (n, 1) if k >= 0 else (1, n))

@@ -12,7 +12,7 @@ from pullback.ops.linalg.decompositions import svdvals
 from pullback.ops.linalg.norms import vector_norm
 from pullback.ops.linalg.solvers import inv
 from pullback.ops.manipulation import expand_dims, moveaxis
-from pullback.shapes import canonical_axes
+from pullback.shapes import Axes, canonical_axes
 from pullback.tensor import TensorLike
 
 
@@ -22,7 +22,7 @@ def _matrix_norm(x: TensorLike, order: Any, axis: tuple[int, ...], keepdims: boo
 
 
 @routed("linalg.norm")
-def _(x: TensorLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _(x: TensorLike, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Any:
     x = asarray(x)
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)
@@ -44,12 +44,12 @@ def _(x: TensorLike, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 @routed("linalg.vector_norm")
-def _(x: TensorLike, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def _(x: TensorLike, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Any:
     return vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 
 @routed("linalg.cond")
-def _(x: Any, p: Any = None) -> Any:
+def _(x: TensorLike, p: Any = None) -> Any:
     x = asarray(x)
     if p is None or p in (2, -2):
         values = svdvals(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback import dtypes
@@ -17,7 +18,7 @@ from pullback.tensor import TensorLike
 
 
 def _ordering(op: Function) -> Function:
-    def order(a: TensorLike, axis: Any = -1) -> Any:
+    def order(a: TensorLike, axis: int | None = -1) -> Any:
         a, axis = flattened(a, axis)
         return op(a, axis=axis)
 
@@ -25,7 +26,7 @@ def _ordering(op: Function) -> Function:
 
 
 def _partition(op: Function) -> Function:
-    def partition(a: TensorLike, kth: Any, axis: Any = -1) -> Any:
+    def partition(a: TensorLike, kth: int | Sequence[int], axis: int | None = -1) -> Any:
         # A sorted array is partitioned at every element.
         a, axis = flattened(a, axis)
         return op(a, axis=axis)
@@ -40,7 +41,7 @@ routed("argpartition")(_partition(sorting.argsort))
 
 
 @routed("searchsorted")
-def _(a: TensorLike, v: TensorLike, side: str = "left", sorter: Any = None) -> Any:
+def _(a: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Any:
     return searching.searchsorted(a, v, sorter, side=side)
 
 

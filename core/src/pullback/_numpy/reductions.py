@@ -7,28 +7,32 @@ from typing import Any
 
 from pullback import dtypes
 from pullback._numpy.table import Function, flattened, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops import cumulative, reductions, searching
 from pullback.ops.comparison import isnan
 from pullback.ops.conversion import asarray
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
 from pullback.ops.selection import where
+from pullback.shapes import Axes
 from pullback.tensor import TensorLike
 
 
-def _as(a: TensorLike, dtype: Any) -> Any:
+def _as(a: TensorLike, dtype: DTypeLike | None) -> Any:
     return asarray(a) if dtype is None else astype(asarray(a), dtype)
 
 
 def _reduction(op: Function) -> Function:
-    def reduce(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
         return op(a, axis=axis, keepdims=keepdims)
 
     return reduce
 
 
 def _accumulation(op: Function, prepare: Function = asarray) -> Function:
-    def reduce(a: TensorLike, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    def reduce(
+        a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> Any:
         return op(prepare(a), axis=axis, dtype=dtype, keepdims=keepdims)
 
     return reduce
@@ -37,8 +41,8 @@ def _accumulation(op: Function, prepare: Function = asarray) -> Function:
 def _spread(op: Function) -> Function:
     def reduce(
         a: TensorLike,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
@@ -63,12 +67,14 @@ routed("std")(_spread(reductions.std))
 
 
 @routed("mean")
-def _(a: TensorLike, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def _(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Any:
     return reductions.mean(_as(a, dtype), axis=axis, keepdims=keepdims)
 
 
 @routed("ptp")
-def _(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
     high = reductions.max(a, axis=axis, keepdims=keepdims)
     return high - reductions.min(a, axis=axis, keepdims=keepdims)
 
@@ -94,7 +100,7 @@ routed("nanprod")(_accumulation(reductions.prod, _without(1)))
 
 
 def _extremum(op: Function, worst: float) -> Function:
-    def reduce(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+    def reduce(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
         values, present = _present(a, worst)
         best = op(values, axis=axis, keepdims=keepdims)
         if not dtypes.is_floating(values.dtype):
@@ -108,7 +114,7 @@ routed("nanmax")(_extremum(reductions.max, -inf))
 routed("nanmin")(_extremum(reductions.min, inf))
 
 
-def _nan_mean(a: TensorLike, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+def _nan_mean(a: TensorLike, axis: Axes, keepdims: bool) -> tuple[Any, Any]:
     """The mean without NaN, and the number of elements that it is of."""
     values, present = _present(a, 0)
     total = reductions.sum(values, axis=axis, keepdims=keepdims)
@@ -119,11 +125,13 @@ def _nan_mean(a: TensorLike, axis: Any, keepdims: bool) -> tuple[Any, Any]:
 
 
 @routed("nanmean")
-def _(a: TensorLike, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def _(
+    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Any:
     return _nan_mean(_as(a, dtype), axis, keepdims)[0]
 
 
-def _nan_var(a: TensorLike, axis: Any, ddof: float, keepdims: bool) -> Any:
+def _nan_var(a: TensorLike, axis: Axes, ddof: float, keepdims: bool) -> Any:
     mean, _ = _nan_mean(a, axis, True)
     away = _present(a - mean, 0)[0]
     _, count = _nan_mean(a, axis, keepdims)
@@ -132,14 +140,22 @@ def _nan_var(a: TensorLike, axis: Any, ddof: float, keepdims: bool) -> Any:
 
 @routed("nanvar")
 def _(
-    a: TensorLike, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
+    a: TensorLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
 ) -> Any:
     return _nan_var(_as(a, dtype), axis, ddof, keepdims)
 
 
 @routed("nanstd")
 def _(
-    a: TensorLike, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
+    a: TensorLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
 ) -> Any:
     return sqrt(_nan_var(_as(a, dtype), axis, ddof, keepdims))
 
@@ -148,7 +164,7 @@ def _(
 
 
 def _cumulation(op: Function, prepare: Function = asarray) -> Function:
-    def accumulate(a: TensorLike, axis: Any = None, dtype: Any = None) -> Any:
+    def accumulate(a: TensorLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Any:
         a, axis = flattened(prepare(a), axis)
         return op(a, axis=axis, dtype=dtype)
 
@@ -157,7 +173,10 @@ def _cumulation(op: Function, prepare: Function = asarray) -> Function:
 
 def _standard_cumulation(op: Function) -> Function:
     def accumulate(
-        x: TensorLike, axis: Any = None, dtype: Any = None, include_initial: bool = False
+        x: TensorLike,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        include_initial: bool = False,
     ) -> Any:
         return op(x, axis=axis, dtype=dtype, include_initial=include_initial)
 

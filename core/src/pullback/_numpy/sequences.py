@@ -20,11 +20,11 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, reshape
 from pullback.ops.padding import pad
 from pullback.ops.patterns import eye
 from pullback.ops.reductions import sum
-from pullback.shapes import canonical_axis
-from pullback.tensor import TensorLike
+from pullback.shapes import Axes, canonical_axis
+from pullback.tensor import Tensor, TensorLike
 
 
-def _beside(a: Any, value: Any, axis: int) -> Any:
+def _beside(a: Tensor, value: TensorLike | None, axis: int) -> Any:
     """An array for `diff` to put before or after another: a number stands for one slice of it."""
     if value is None:
         return None
@@ -37,21 +37,27 @@ def _beside(a: Any, value: Any, axis: int) -> Any:
 
 
 @routed("diff")
-def _(a: TensorLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def _(
+    a: TensorLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
+) -> Any:
     a = asarray(a)
     prepend, append = _beside(a, prepend, axis), _beside(a, append, axis)
     return difference.diff(a, axis=axis, n=n, prepend=prepend, append=append)
 
 
 @routed("ediff1d")
-def _(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def _(ary: TensorLike, to_end: TensorLike | None = None, to_begin: TensorLike | None = None) -> Any:
     steps = difference.diff(reshape(ary, -1))
     parts = [to_begin, steps, to_end]
     return concat([reshape(part, -1) for part in parts if part is not None])
 
 
 @routed("gradient")
-def _(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def _(f: TensorLike, *varargs: Any, axis: Axes = None, edge_order: int = 1) -> Any:
     f = asarray(f)
     axes = range(f.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = [canonical_axis(one, f.ndim) for one in axes]
@@ -74,7 +80,7 @@ def _(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
 
 
 @routed("trapezoid", "trapz")
-def _(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def _(y: TensorLike, x: TensorLike | None = None, dx: TensorLike = 1.0, axis: int = -1) -> Any:
     y = moveaxis(y, axis, -1)
     if x is not None:
         x = asarray(x)
@@ -82,7 +88,7 @@ def _(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return sum((y[..., 1:] + y[..., :-1]) / 2 * dx, axis=-1)
 
 
-def _convolve(a: Any, v: Any, mode: str) -> Any:
+def _convolve(a: Tensor, v: Tensor, mode: str) -> Any:
     n, m = a.shape[0], v.shape[0]
     if not n or not m:
         raise errors.InputValueError("np.convolve: an array must have elements, got none")
@@ -95,14 +101,14 @@ def _convolve(a: Any, v: Any, mode: str) -> Any:
     return full if mode == "full" else full[low - 1 : high]
 
 
-def _vectors(a: TensorLike, v: TensorLike) -> tuple[Any, Any]:
+def _vectors(a: TensorLike, v: TensorLike) -> tuple[Tensor, Tensor]:
     a, v = asarray(a), asarray(v)
     if a.ndim > 1 or v.ndim > 1:
         raise errors.ShapeError(f"vectors are convolved, got shapes {a.shape} and {v.shape}")
     return reshape(a, -1), reshape(v, -1)
 
 
-def _check_mode(mode: Any) -> None:
+def _check_mode(mode: object) -> None:
     if mode not in ("full", "same", "valid"):
         raise errors.InputValueError(f"mode must be 'full', 'same' or 'valid', got {mode!r}")
 
@@ -114,7 +120,7 @@ def _(a: TensorLike, v: TensorLike, mode: str = "full") -> Any:
 
 
 @routed("correlate")
-def _(a: Any, v: Any, mode: str = "valid") -> Any:
+def _(a: TensorLike, v: TensorLike, mode: str = "valid") -> Any:
     _check_mode(mode)
     a, v = _vectors(a, v)
     if a.shape[0] < v.shape[0]:
@@ -136,24 +142,24 @@ def _(p: TensorLike, x: TensorLike) -> Any:
 
 
 @routed("polymul")
-def _(a1: Any, a2: Any) -> Any:
+def _(a1: TensorLike, a2: TensorLike) -> Any:
     return _convolve(*_vectors(a1, a2), "full")
 
 
-def _aligned(a1: Any, a2: Any) -> tuple[Any, Any]:
+def _aligned(a1: TensorLike, a2: TensorLike) -> tuple[Tensor, Tensor]:
     a1, a2 = _vectors(a1, a2)
     more = a1.shape[0] - a2.shape[0]
     return pad(a1, (max(-more, 0), 0)), pad(a2, (max(more, 0), 0))
 
 
 @routed("polyadd")
-def _(a1: Any, a2: Any) -> Any:
+def _(a1: TensorLike, a2: TensorLike) -> Any:
     a1, a2 = _aligned(a1, a2)
     return a1 + a2
 
 
 @routed("polysub")
-def _(a1: Any, a2: Any) -> Any:
+def _(a1: TensorLike, a2: TensorLike) -> Any:
     a1, a2 = _aligned(a1, a2)
     return a1 - a2
 
@@ -168,7 +174,7 @@ def _(p: TensorLike, m: int = 1) -> Any:
 
 
 @routed("polyint")
-def _(p: TensorLike, m: int = 1, k: Any = None) -> Any:
+def _(p: TensorLike, m: int = 1, k: object = None) -> Any:
     if k is not None:
         raise Unsupported("k=")
     p = asarray(p)
@@ -188,7 +194,7 @@ def _(p: TensorLike) -> Any:
 
 
 @routed("polyfit")
-def _(x: TensorLike, y: TensorLike, deg: Any) -> Any:
+def _(x: TensorLike, y: TensorLike, deg: object) -> Any:
     if not isinstance(deg, int):
         raise Unsupported("several degrees")
     x = asarray(x)
@@ -201,7 +207,7 @@ def _(x: TensorLike, y: TensorLike, deg: Any) -> Any:
 
 
 @routed("poly")
-def _(seq_of_zeros: Any) -> Any:
+def _(seq_of_zeros: TensorLike) -> Any:
     zeros = asarray(seq_of_zeros)
     if zeros.ndim != 1:
         raise Unsupported("a matrix in place of its eigenvalues")

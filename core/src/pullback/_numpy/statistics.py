@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._numpy.table import Unsupported, routed
+from pullback.dtypes import DTypeLike
 from pullback.ops import reductions, sorting
 from pullback.ops.comparison import isnan
 from pullback.ops.complex import conj
@@ -17,16 +18,16 @@ from pullback.ops.indexing import segment_sum
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import broadcast_to, matrix_transpose, reshape, squeeze
-from pullback.shapes import canonical_axes
+from pullback.shapes import Axes, canonical_axes
 from pullback.tensor import TensorLike
 
 
 @routed("median")
-def _(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
     return sorting.median(a, axis=axis, keepdims=keepdims)
 
 
-def _quantile(a: Any, q: Any, axis: Any, keepdims: bool) -> Any:
+def _quantile(a: TensorLike, q: Any, axis: Axes, keepdims: bool) -> Any:
     parts = q if isinstance(q, (list, tuple)) else ()
     if getattr(q, "ndim", 0) > 1 or any(isinstance(one, (list, tuple)) for one in parts):
         raise Unsupported("q of several axes")
@@ -34,17 +35,17 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: bool) -> Any:
 
 
 @routed("quantile")
-def _(a: TensorLike, q: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     return _quantile(a, q, axis, keepdims)
 
 
 @routed("percentile")
-def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
     return _quantile(a, share, axis, keepdims)
 
 
-def _present(a: TensorLike, axis: Any, keepdims: bool) -> Any:
+def _present(a: TensorLike, axis: Axes, keepdims: bool) -> Any:
     """The numbers of an array, without NaN."""
     a = asarray(a)
     if axis is not None or keepdims:
@@ -53,17 +54,17 @@ def _present(a: TensorLike, axis: Any, keepdims: bool) -> Any:
 
 
 @routed("nanmedian")
-def _(a: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
     return sorting.median(_present(a, axis, keepdims))
 
 
 @routed("nanquantile")
-def _(a: TensorLike, q: TensorLike, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     return _quantile(_present(a, axis, keepdims), q, None, False)
 
 
 @routed("nanpercentile")
-def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
     return _quantile(_present(a, axis, keepdims), share, None, False)
 
@@ -71,8 +72,8 @@ def _(a: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
 @routed("average")
 def _(
     a: TensorLike,
-    axis: Any = None,
-    weights: Any = None,
+    axis: Axes = None,
+    weights: TensorLike | None = None,
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
@@ -98,7 +99,7 @@ def _(
 
 
 @routed("bincount")
-def _(x: TensorLike, weights: Any = None, minlength: int = 0) -> Any:
+def _(x: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> Any:
     x = asarray(x)
     if not x.size:
         raise Unsupported("an empty x")
@@ -108,7 +109,7 @@ def _(x: TensorLike, weights: Any = None, minlength: int = 0) -> Any:
     return segment_sum(counted, x, max(int(x.max()) + 1, minlength))
 
 
-def _rows(m: TensorLike, y: TensorLike, rowvar: bool) -> Any:
+def _rows(m: TensorLike, y: TensorLike | None, rowvar: bool) -> Any:
     def rows(part: Any) -> Any:
         part = asarray(part)
         if part.ndim > 2:
@@ -123,7 +124,7 @@ def _rows(m: TensorLike, y: TensorLike, rowvar: bool) -> Any:
     return astype(variables, dtypes.DEFAULT_FLOAT)
 
 
-def _cov(m: TensorLike, y: TensorLike, rowvar: bool, bias: bool, ddof: Any) -> Any:
+def _cov(m: TensorLike, y: TensorLike | None, rowvar: bool, bias: bool, ddof: float | None) -> Any:
     x = _rows(m, y, rowvar)
     freedom = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
     x = x - reductions.mean(x, axis=1, keepdims=True)
@@ -132,19 +133,21 @@ def _cov(m: TensorLike, y: TensorLike, rowvar: bool, bias: bool, ddof: Any) -> A
 
 @routed("cov")
 def _(
-    m: Any,
-    y: Any = None,
+    m: TensorLike,
+    y: TensorLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
-    ddof: Any = None,
-    dtype: Any = None,
+    ddof: float | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     found = squeeze(_cov(m, y, rowvar, bias, ddof))
     return found if dtype is None else astype(found, dtype)
 
 
 @routed("corrcoef")
-def _(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+def _(
+    x: TensorLike, y: TensorLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Any:
     covariance = _cov(x, y, rowvar, False, None)
     spread = sqrt(asarray(diagonal(covariance)).real)
     found = squeeze(covariance / reshape(spread, (-1, 1)) / spread)

@@ -26,7 +26,7 @@ def routed(*names: str) -> Callable[[Function], Function]:
     return decorator
 
 
-def flattened(a: TensorLike, axis: Any) -> tuple[Any, int]:
+def flattened(a: TensorLike, axis: int | None) -> tuple[Any, int]:
     """The array and the axis; where there is none, NumPy flattens."""
     return (reshape(a, -1), 0) if axis is None else (a, axis)
 
