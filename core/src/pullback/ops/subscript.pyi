@@ -6,7 +6,7 @@ from pullback.tensor import Tensor
 
 __all__: list[str] = []
 
-class Plan(NamedTuple):
+class SubscriptPlan(NamedTuple):
     basic: tuple[Any, ...] | None
     tensors: list[tuple[int, Tensor]]
     in_front: bool
