@@ -190,8 +190,9 @@ class InstanceNormalization(GroupNormalization):
     """
 
     def __init__(self, axis: int = -1, **options: Unpack[NormalizationOptions]) -> None:
-        # As many groups as there are channels.
-        super().__init__(0, axis, **options)
+        super().__init__(1, axis, **options)
+        # As many groups as there are channels, which a first input says.
+        self.groups = 0
 
 
 class BatchNormalization(Layer):
