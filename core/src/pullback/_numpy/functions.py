@@ -130,7 +130,7 @@ def _arguments(
     return args[:count], named
 
 
-def _is_taken(parameters: _Parameters, name: str, value: Any) -> bool:
+def _is_taken(parameters: _Parameters, name: str, value: object) -> bool:
     """Returns whether an argument is passed on; one that changes nothing need not be known."""
     if type(value).__name__ == "_NoValueType":
         return False  # NumPy's mark for what was not given

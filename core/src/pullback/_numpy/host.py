@@ -118,7 +118,7 @@ def on_host(
     return function(*map_tensors(_value, args), **map_tensors(_value, kwargs))
 
 
-def is_one_of(value: Any, choices: tuple[Any, ...]) -> bool:
+def is_one_of(value: object, choices: tuple[Any, ...]) -> bool:
     """Returns whether a value is one of several objects, or equals one that is a word."""
     return any(value is one or (type(value) is str and value == one) for one in choices)
 
@@ -143,5 +143,5 @@ def reject_writing(name: str, args: Any, kwargs: Any) -> None:
         )
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     return value.numpy() if isinstance(value, Tensor) else value

@@ -65,7 +65,7 @@ def _(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Any:
 
 @routed("block")
 def _(arrays: Sequence[TensorLike]) -> Any:
-    def depth(part: Any) -> int:
+    def depth(part: object) -> int:
         return 1 + depth(part[0]) if isinstance(part, list) else 0
 
     def ndims(part: Any) -> int:

@@ -117,7 +117,7 @@ def _(ar1: TensorLike, ar2: TensorLike) -> Any:
     return sets.unique_values(concat([reshape(ar1, -1), reshape(ar2, -1)]))
 
 
-def _kept(values: TensorLike, mask: Any) -> Any:
+def _kept(values: TensorLike, mask: TensorLike) -> Any:
     return take(values, searching.nonzero(mask)[0], axis=0)
 
 

@@ -110,7 +110,7 @@ def _(x: TensorLike, weights: TensorLike | None = None, minlength: int = 0) -> A
 
 
 def _rows(m: TensorLike, y: TensorLike | None, rowvar: bool) -> Any:
-    def rows(part: Any) -> Any:
+    def rows(part: TensorLike) -> Any:
         part = asarray(part)
         if part.ndim > 2:
             raise Unsupported("arrays of more than 2 axes")

@@ -167,7 +167,7 @@ def run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     return on_host(name, call, inputs, kwargs, argument=argument, library=library)
 
 
-def _is_harmless(name: str, value: Any) -> bool:
+def _is_harmless(name: str, value: object) -> bool:
     if name == "out" and type(value) is tuple:
         return all(one is None for one in value)
     # NumPy's mark for what was not given is no value.
@@ -218,7 +218,7 @@ def _along(function: Function) -> Function:
     return call
 
 
-def _is_known(value: Any) -> bool:
+def _is_known(value: object) -> bool:
     """Returns whether a value leaves ufuncs to NumPy, or to us."""
     kind = type(value)
     if hasattr(kind, "__pullback_tensor__") or not hasattr(kind, "__array_ufunc__"):

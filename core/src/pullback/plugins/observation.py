@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # making a protocol takes a millisecond of the import
             backend: Backend,
             start: int,
             end: int,
-            result: Any,
+            result: object,
             events: Sequence[tuple[Any, Any]],
         ) -> None:
             """Gets one call, in its thread.

@@ -69,7 +69,7 @@ def is_backend_name(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(_NAME, name) is not None and name not in KINDS
 
 
-def check_backend(backend: Any, name: str | None, plugin: str, distribution: str = "") -> None:
+def check_backend(backend: object, name: str | None, plugin: str, distribution: str = "") -> None:
     """Checks that `backend` can be registered under `name`; None for its own name.
 
     Raises:
