@@ -35,6 +35,7 @@ from pullback.graph.signature import (
     variations,
 )
 from pullback.graph.trace_call import traced
+from pullback.graph.watch import announced
 
 __all__ = ["Function", "function"]
 
@@ -294,7 +295,10 @@ class Function(Generic[P, R]):
                 result = MISS if self._eager_because else self._missed(args, kwargs)
             except Late as late:
                 raise late.error from late.error.__cause__
-        return self.run_eagerly(args, kwargs) if result is MISS else cast("R", result)
+        if result is not MISS:
+            return cast("R", result)
+        with announced():
+            return self.run_eagerly(args, kwargs)
 
     def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that is traced; MISS for one to run op by op."""

@@ -1,7 +1,8 @@
 """The instructions: what each reads, and what it does to the stack of its frame.
 
-The effects are those of CPython 3.11. An instruction that is not in the table forgets the stack: a
-read of a value that was on it is an error.
+The effects are those of CPython 3.11; `newer_instructions` has what later ones do otherwise. An
+instruction that is not in the table forgets the stack: a read of a value that was on it is an
+error.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pullback.graph.lookup import Unknown, in_python
 from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code
 
 #: Special methods by the instructions that call them.
-_SPECIAL = {
+SPECIAL = {
     "GET_ITER": ("__iter__", "__getitem__"),
     "GET_YIELD_FROM_ITER": ("__iter__", "__getitem__"),
     "FOR_ITER": ("__next__",),
@@ -39,6 +40,10 @@ DIRECT = {
     *("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "BEFORE_WITH", "GET_ITER"),
     *("SEND", "CALL", "CALL_FUNCTION_EX"),
 }
+#: Instructions whose argument is a word.
+AS_TEXT = {"BINARY_OP", "COMPARE_OP"}
+#: Instructions whose argument has flags beside a name or a constant.
+WITH_FLAGS = {"LOAD_GLOBAL", "CALL_FUNCTION_EX", "FORMAT_VALUE", "MAKE_FUNCTION"}
 _COMPARED = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
 _OPERATORS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
@@ -48,7 +53,7 @@ _OPERATORS = {
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 #: How many values an instruction takes and gives that reads nothing: the given ones are unknown.
-_PLAIN: dict[str, tuple[int, int]] = {
+PLAIN: dict[str, tuple[int, int]] = {
     "NOP": (0, 0), "RESUME": (0, 0), "PRECALL": (0, 0), "CACHE": (0, 0), "MAKE_CELL": (0, 0),
     "COPY_FREE_VARS": (0, 0), "JUMP_FORWARD": (0, 0), "JUMP_BACKWARD": (0, 0),
     "JUMP_BACKWARD_NO_INTERRUPT": (0, 0), "DELETE_FAST": (0, 0), "DELETE_NAME": (0, 0),
@@ -71,7 +76,9 @@ _Step = Callable[[Stack, FrameType, Any], None]
 _STEPS: dict[str, _Step] = {}
 
 
-def _step(*names: str) -> Callable[[_Step], _Step]:
+def effect_of(*names: str) -> Callable[[_Step], _Step]:
+    """Adds a function as what these instructions do."""
+
     def add(function: _Step) -> _Step:
         for name in names:
             _STEPS[name] = function
@@ -91,8 +98,9 @@ def steps_of(code: CodeType) -> tuple[dict[int, tuple[_Step, Any, str]], dict[in
             continue
         step = _step_of(instruction, code)
         for offset in (*prefixes, instruction.offset):
-            # The interpreter calls for the first of the two only.
-            steps[offset] = step
+            # The interpreter of 3.11 calls for the first of the two only, later ones for both.
+            is_called = offset == instruction.offset or sys.version_info < (3, 12)
+            steps[offset] = step if is_called else (_plain, (0, 0), "NOP")
         prefixes = []
     depths = {
         entry.target: entry.depth + entry.lasti + 1
@@ -101,20 +109,31 @@ def steps_of(code: CodeType) -> tuple[dict[int, tuple[_Step, Any, str]], dict[in
     return steps, depths
 
 
+@lru_cache(1024)
+def first_of(code: CodeType) -> int:
+    """The offset of the first instruction that a program has written."""
+    begun = False
+    for instruction in dis.get_instructions(code):
+        if begun:
+            return instruction.offset
+        begun = instruction.opname == "RESUME"
+    return 0
+
+
 def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any, str]:
     name = instruction.opname
-    if name in _PLAIN:
-        return _plain, _PLAIN[name], name
+    if name in PLAIN:
+        return _plain, PLAIN[name], name
     run = _STEPS.get(name, _forget)
     argument: Any = instruction.argval
-    if name in ("BINARY_OP", "COMPARE_OP"):
+    if name in AS_TEXT:
         argument = instruction.argrepr
-    elif name in ("LOAD_GLOBAL", "CALL_FUNCTION_EX", "FORMAT_VALUE", "MAKE_FUNCTION"):
+    elif name in WITH_FLAGS:
         argument = instruction.argval, instruction.arg
     elif name == "KW_NAMES":
         argument = code.co_consts[instruction.arg or 0]
-    elif name in _SPECIAL:
-        argument = instruction.argval, _SPECIAL[name]
+    elif name in SPECIAL:
+        argument = instruction.argval, SPECIAL[name]
     return run, argument, name
 
 
@@ -130,18 +149,19 @@ def _forget(state: Stack, frame: FrameType, _: object) -> None:
     state.stack.clear()
 
 
-@_step("PUSH_NULL")
+@effect_of("PUSH_NULL")
 def _push_null(state: Stack, frame: FrameType, _: object) -> None:
     state.push(NULL)
 
 
-@_step("LOAD_CONST")
+@effect_of("LOAD_CONST")
 def _load_const(state: Stack, frame: FrameType, value: Any) -> None:
     state.push(value)
 
 
-@_step("LOAD_CLASSDEREF")
-def _load_classderef(state: Stack, frame: FrameType, name: str) -> None:
+@effect_of("LOAD_CLASSDEREF")
+def load_from_class(state: Stack, frame: FrameType, name: str) -> None:
+    """Puts what a name means in the body of a class on the stack."""
     # The body of a class has no names of its functions.
     at: FrameType | None = frame
     while at is not None and name not in at.f_locals:
@@ -149,57 +169,59 @@ def _load_classderef(state: Stack, frame: FrameType, name: str) -> None:
     state.push(UNKNOWN if at is None else at.f_locals[name])
 
 
-@_step("LOAD_FAST")
+@effect_of("LOAD_FAST")
 def _load_fast(state: Stack, frame: FrameType, name: str) -> None:
     state.push(frame.f_locals.get(name, UNKNOWN))
 
 
-@_step("LOAD_DEREF", "LOAD_CLOSURE")
+@effect_of("LOAD_DEREF", "LOAD_CLOSURE")
 def _load_deref(state: Stack, frame: FrameType, name: str) -> None:
     for function in state.functions:
         state.places.cell(function, name)
     state.push(frame.f_locals.get(name, UNKNOWN))
 
 
-@_step("STORE_DEREF")
+@effect_of("STORE_DEREF")
 def _store_deref(state: Stack, frame: FrameType, name: str) -> None:
     state.pop()
     for function in state.functions:
         state.places.cell_written(function, name)
 
 
-def _named(state: Stack, frame: FrameType, name: str) -> Any:
+def look_up(state: Stack, frame: FrameType, name: str) -> Any:
+    """The value of a name that is no local one."""
     if state.is_framework:
         return frame.f_globals.get(name, frame.f_builtins.get(name, UNKNOWN))
     return state.places.name(frame.f_globals, frame.f_builtins, name)
 
 
-@_step("LOAD_GLOBAL")
+@effect_of("LOAD_GLOBAL")
 def _load_global(state: Stack, frame: FrameType, argument: tuple[str, int]) -> None:
     name, flags = argument
     if flags & 1:
         state.push(NULL)
-    state.push(_named(state, frame, name))
+    state.push(look_up(state, frame, name))
 
 
-@_step("LOAD_NAME")
-def _load_name(state: Stack, frame: FrameType, name: str) -> None:
+@effect_of("LOAD_NAME")
+def load_name(state: Stack, frame: FrameType, name: str) -> None:
+    """Puts what a name means outside of functions on the stack."""
     is_local = name in frame.f_locals and frame.f_locals is not frame.f_globals
-    state.push(frame.f_locals[name] if is_local else _named(state, frame, name))
+    state.push(frame.f_locals[name] if is_local else look_up(state, frame, name))
 
 
-@_step("DELETE_GLOBAL")
+@effect_of("DELETE_GLOBAL")
 def _delete_global(state: Stack, frame: FrameType, name: str) -> None:
     state.places.written(frame.f_globals, name)
 
 
-@_step("STORE_GLOBAL")
+@effect_of("STORE_GLOBAL")
 def _store_global(state: Stack, frame: FrameType, name: str) -> None:
     state.pop()
     state.places.written(frame.f_globals, name)
 
 
-@_step("IMPORT_NAME")
+@effect_of("IMPORT_NAME")
 def _import_name(state: Stack, frame: FrameType, name: str) -> None:
     level, names = state.pops(2)
     package = frame.f_globals.get("__package__") or ""
@@ -212,51 +234,52 @@ def _import_name(state: Stack, frame: FrameType, name: str) -> None:
     state.push(found)
 
 
-@_step("IMPORT_FROM")
+@effect_of("IMPORT_FROM")
 def _import_from(state: Stack, frame: FrameType, name: str) -> None:
     state.push(state.places.attribute(state.peek(1), name))
 
 
-@_step("LOAD_ATTR")
+@effect_of("LOAD_ATTR")
 def _load_attr(state: Stack, frame: FrameType, name: str) -> None:
     state.push(state.places.attribute(state.pop(), name))
 
 
-@_step("LOAD_METHOD")
+@effect_of("LOAD_METHOD")
 def _load_method(state: Stack, frame: FrameType, name: str) -> None:
     found = state.places.attribute(state.pop(), name)
     state.push(NULL)
     state.push(found)
 
 
-@_step("STORE_ATTR")
+@effect_of("STORE_ATTR")
 def _store_attr(state: Stack, frame: FrameType, name: str) -> None:
     _, owner = state.pops(2)
     state.places.special(owner, ("__setattr__",))
     state.places.written(owner, name)
 
 
-@_step("DELETE_ATTR")
+@effect_of("DELETE_ATTR")
 def _delete_attr(state: Stack, frame: FrameType, name: str) -> None:
     state.places.written(state.pop(), name)
 
 
-@_step("STORE_SUBSCR")
+@effect_of("STORE_SUBSCR")
 def _store_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
     _, owner, key = state.pops(3)
     state.places.special(owner, argument[1])
     state.places.written(owner, key)
 
 
-@_step("DELETE_SUBSCR")
+@effect_of("DELETE_SUBSCR")
 def _delete_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
     owner, key = state.pops(2)
     state.places.special(owner, argument[1])
     state.places.written(owner, key)
 
 
-@_step("BINARY_SUBSCR")
-def _subscr(state: Stack, frame: FrameType, _: object) -> None:
+@effect_of("BINARY_SUBSCR")
+def get_item(state: Stack, frame: FrameType, _: object) -> None:
+    """Takes a key and its owner, and gives the item."""
     owner, key = state.pops(2)
     state.direct = not is_a(owner, (list, tuple, dict, Unknown)) or type(owner) not in (
         list,
@@ -266,24 +289,26 @@ def _subscr(state: Stack, frame: FrameType, _: object) -> None:
     state.push(state.places.item(owner, key))
 
 
-@_step("CONTAINS_OP")
+@effect_of("CONTAINS_OP")
 def _contains(state: Stack, frame: FrameType, _: object) -> None:
     key, container = state.pops(2)
     state.places.contains(container, key)
     state.push(UNKNOWN)
 
 
-@_step("COMPARE_OP")
-def _compare(state: Stack, frame: FrameType, operator: str) -> None:
+@effect_of("COMPARE_OP")
+def compare(state: Stack, frame: FrameType, operator: str) -> None:
+    """Takes two values, and gives what comparing them makes."""
     left, right = state.pops(2)
     name = _COMPARED[operator]
     for value, method in ((left, name), (right, _SWAPPED[name])):
         state.places.special(value, (f"__{method}__",))
-    _given(state, [left, right])
+    hand_over(state, [left, right])
 
 
-@_step("BINARY_OP")
-def _binary(state: Stack, frame: FrameType, operator: str) -> None:
+@effect_of("BINARY_OP")
+def operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
+    """Takes two values, and gives what an operator makes of them."""
     left, right = state.pops(2)
     if type(left) is str and type(right) is str and operator == "+":
         state.push(left + right)  # such as the name of an attribute
@@ -294,10 +319,10 @@ def _binary(state: Stack, frame: FrameType, operator: str) -> None:
     if not is_plain(right):
         state.places.special(right, (f"__r{name}__",))
     state.direct = not is_a(left, CONTAINERS) and not is_a(right, CONTAINERS)
-    _given(state, [left, right])
+    hand_over(state, [left, right])
 
 
-@_step(
+@effect_of(
     "UNARY_NEGATIVE",
     "UNARY_POSITIVE",
     "UNARY_INVERT",
@@ -310,32 +335,32 @@ def _operate(state: Stack, frame: FrameType, argument: tuple[Any, tuple[str, ...
     state.places.special(value, argument[1])
     if "__exit__" in argument[1]:
         state.push(UNKNOWN)
-    _given(state, [value])
+    hand_over(state, [value])
 
 
-@_step("FORMAT_VALUE")
+@effect_of("FORMAT_VALUE")
 def _format(state: Stack, frame: FrameType, argument: Any) -> None:
     taken = state.pops(2 if (argument[1] or 0) & 4 else 1)
     if len(taken) == 1 and type(taken[0]) in (str, int) and not argument[1]:
         state.push(str(taken[0]))
         return
-    state.places.special(taken[0], _SPECIAL["FORMAT_VALUE"])
-    _given(state, taken)
+    state.places.special(taken[0], SPECIAL["FORMAT_VALUE"])
+    hand_over(state, taken)
 
 
-def _given(state: Stack, values: list[Any]) -> None:
+def hand_over(state: Stack, values: list[Any]) -> None:
     """Values go to code that is not followed, and something comes back."""
     found = [x for value in values if not is_plain(value) for x in state.places.given(value)]
     state.push(Unknown(tuple(found)) if found else UNKNOWN)
 
 
-@_step("UNARY_NOT")
+@effect_of("UNARY_NOT")
 def _not(state: Stack, frame: FrameType, _: object) -> None:
-    _truth(state, state.pop())
+    ask_truth(state, state.pop())
     state.push(UNKNOWN)
 
 
-@_step(
+@effect_of(
     *(
         f"POP_JUMP_{way}_IF_{truth}"
         for way in ("FORWARD", "BACKWARD")
@@ -343,17 +368,18 @@ def _not(state: Stack, frame: FrameType, _: object) -> None:
     )
 )
 def _pop_jump(state: Stack, frame: FrameType, _: object) -> None:
-    _truth(state, state.pop())
+    ask_truth(state, state.pop())
 
 
-def _truth(state: Stack, value: Any) -> None:
+def ask_truth(state: Stack, value: Any) -> None:
+    """Notes that the truth of a value is asked for."""
     if not is_plain(value):
         state.places.length(value)
 
 
-@_step("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+@effect_of("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
 def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
-    _truth(state, state.peek(1))
+    ask_truth(state, state.peek(1))
 
     def branch(at: int) -> None:
         if at != target:
@@ -362,14 +388,15 @@ def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
     state.branch = branch
 
 
-@_step("GET_LEN")
+@effect_of("GET_LEN")
 def _get_len(state: Stack, frame: FrameType, _: object) -> None:
     state.places.length(state.peek(1))
     state.push(UNKNOWN)
 
 
-@_step("FOR_ITER")
-def _for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
+@effect_of("FOR_ITER")
+def for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
+    """Gives the next element of an iterator, or ends the loop."""
     iterator = state.peek(1)
     state.places.special(iterator, argument[1])
     candidates = state.places.given(iterator)
@@ -383,7 +410,7 @@ def _for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
     state.branch = branch
 
 
-@_step("SEND")
+@effect_of("SEND")
 def _send(state: Stack, frame: FrameType, target: int) -> None:
     state.pop()
     candidates = state.places.given(state.peek(1))
@@ -397,10 +424,10 @@ def _send(state: Stack, frame: FrameType, target: int) -> None:
     state.branch = branch
 
 
-@_step("UNPACK_SEQUENCE")
+@effect_of("UNPACK_SEQUENCE")
 def _unpack(state: Stack, frame: FrameType, count: int) -> None:
     value = state.pop()
-    state.places.special(value, _SPECIAL["GET_ITER"])
+    state.places.special(value, SPECIAL["GET_ITER"])
     candidates = state.places.given(value)
     if type(value) in (list, tuple) and len(value) == count:
         state.stack += [*value][::-1]
@@ -408,13 +435,13 @@ def _unpack(state: Stack, frame: FrameType, count: int) -> None:
         state.stack += [Unknown(tuple(candidates))] * count
 
 
-@_step("UNPACK_EX")
+@effect_of("UNPACK_EX")
 def _unpack_ex(state: Stack, frame: FrameType, counts: int) -> None:
     candidates = state.places.given(state.pop())
     state.stack += [Unknown(tuple(candidates))] * ((counts & 0xFF) + 1 + (counts >> 8))
 
 
-@_step("SWAP")
+@effect_of("SWAP")
 def _swap(state: Stack, frame: FrameType, depth: int) -> None:
     missing = depth - len(state.stack)
     if missing > 0:
@@ -422,38 +449,38 @@ def _swap(state: Stack, frame: FrameType, depth: int) -> None:
     state.stack[-1], state.stack[-depth] = state.stack[-depth], state.stack[-1]
 
 
-@_step("COPY")
+@effect_of("COPY")
 def _copy(state: Stack, frame: FrameType, depth: int) -> None:
     state.push(state.peek(depth))
 
 
-@_step("BUILD_STRING")
+@effect_of("BUILD_STRING")
 def _build_string(state: Stack, frame: FrameType, count: int) -> None:
     parts = state.pops(count)
     state.push("".join(parts) if all(type(part) is str for part in parts) else UNKNOWN)
 
 
-@_step("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE")
+@effect_of("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE")
 def _build(state: Stack, frame: FrameType, count: int) -> None:
     state.push(state.joined(state.pops(count)))
 
 
-@_step("BUILD_MAP")
+@effect_of("BUILD_MAP")
 def _build_map(state: Stack, frame: FrameType, count: int) -> None:
     state.push(state.joined(state.pops(2 * count)))
 
 
-@_step("BUILD_CONST_KEY_MAP")
+@effect_of("BUILD_CONST_KEY_MAP")
 def _build_const_key_map(state: Stack, frame: FrameType, count: int) -> None:
     state.push(state.joined(state.pops(count + 1)))
 
 
-@_step("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
+@effect_of("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
 def _add(state: Stack, frame: FrameType, depth: int) -> None:
     _add_to(state, state.pops(1), depth)
 
 
-@_step("MAP_ADD")
+@effect_of("MAP_ADD")
 def _map_add(state: Stack, frame: FrameType, depth: int) -> None:
     _add_to(state, state.pops(2), depth)
 
@@ -467,7 +494,7 @@ def _add_to(state: Stack, values: list[Any], depth: int) -> None:
         state.stack[-depth] = found
 
 
-@_step("MATCH_KEYS")
+@effect_of("MATCH_KEYS")
 def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
     subject, keys = state.peek(2), state.peek(1)
     if is_a(keys, tuple):
@@ -478,7 +505,7 @@ def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
     state.direct = False
 
 
-@_step("MATCH_CLASS")
+@effect_of("MATCH_CLASS")
 def _match_class(state: Stack, frame: FrameType, count: int) -> None:
     subject, kind, names = state.pops(3)
     places = state.places
@@ -494,8 +521,9 @@ def _match_class(state: Stack, frame: FrameType, count: int) -> None:
     state.direct = False
 
 
-@_step("MAKE_FUNCTION")
-def _make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> None:
+@effect_of("MAKE_FUNCTION")
+def make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> None:
+    """Gives a function that is made now."""
     flags = argument[1] or 0
     code = state.pop()
     state.pops(sum(bool(flags & bit) for bit in (1, 2, 4, 8)))
@@ -504,12 +532,12 @@ def _make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) ->
     state.push(UNKNOWN)
 
 
-@_step("KW_NAMES")
+@effect_of("KW_NAMES")
 def _kw_names(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
     state.names = names
 
 
-@_step("CALL")
+@effect_of("CALL")
 def _call(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]]) -> None:
     count = argument[0]
     first, second, *args = state.pops(count + 2)
@@ -518,10 +546,10 @@ def _call(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]])
         callee, args = first, [second, *args]
     names, state.names = state.names, ()
     named = args[len(args) - len(names) :] if names else []
-    _call_of(state, frame, callee, args[: len(args) - len(names)], named)
+    call_with(state, frame, callee, args[: len(args) - len(names)], named)
 
 
-@_step("CALL_FUNCTION_EX")
+@effect_of("CALL_FUNCTION_EX")
 def _call_ex(state: Stack, frame: FrameType, argument: Any) -> None:
     named = [state.pop()] if (argument[1] or 0) & 1 else []
     given = state.pop()
@@ -531,18 +559,19 @@ def _call_ex(state: Stack, frame: FrameType, argument: Any) -> None:
     for value in (given, *named):
         state.places.given(value)
     args = [*given] if is_a(given, tuple) and not is_a(given, Unknown) else [given]
-    _call_of(state, frame, callee, args, named)
+    call_with(state, frame, callee, args, named)
 
 
-def _call_of(
+def call_with(
     state: Stack, frame: FrameType, callee: Any, args: list[Any], named: list[Any]
 ) -> None:
+    """Gives what a call returns, as far as it is known."""
     places = state.places
     state.callee = None
     while type(callee) is MethodType:
         callee, args = callee.__func__, [callee.__self__, *args]
     if callee is super:
-        found = _supers_of(frame, args)
+        found = supers_of(frame, args)
         state.push(found[0] if len(found) == 1 else Unknown(tuple(found)))
         return
     if callee is globals:
@@ -570,7 +599,7 @@ def _call_of(
     state.push(places.called(callee, args, named))
 
 
-def _supers_of(frame: FrameType, args: list[Any]) -> list[super]:
+def supers_of(frame: FrameType, args: list[Any]) -> list[super]:
     """Returns what `super` may give."""
     if not args:
         code = frame.f_code

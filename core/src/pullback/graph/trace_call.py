@@ -21,6 +21,9 @@ from pullback.graph.watch import Watch
 from pullback.tensor import Tensor
 
 _NUMBERS = itertools.count()
+#: How often a function is traced until all of its code is seen: once, or twice from Python 3.12 on,
+#: and once more where the second run takes another way.
+_TRIES = 4
 
 
 def traced(
@@ -33,6 +36,8 @@ def traced(
     seen: Callable[[Recorder, list[Any]], None] | None = None,
 ) -> tuple[Any, Program]:
     """Runs a function in a trace, and makes a program of it.
+
+    Where instructions have run unseen, all is taken back and the function runs once more.
 
     Args:
         f: the function.
@@ -49,6 +54,29 @@ def traced(
         Break: if the function does what a program cannot do.
         Late: for an error that comes when the function has returned.
     """
+    for _ in range(_TRIES):
+        try:
+            return _traced_once(f, name, signature, commit, outside, seen)
+        except _Missed:
+            continue
+    raise Break(
+        "runs where this Python does not say what it runs",
+        "capture it where no debugger and no other tool has set sys.settrace meanwhile",
+    )
+
+
+class _Missed(Break):
+    """Ends a trace that has not seen all that ran."""
+
+
+def _traced_once(
+    f: Callable[..., Any],
+    name: str,
+    signature: Signature,
+    commit: bool,
+    outside: Any,
+    seen: Callable[[Recorder, list[Any]], None] | None,
+) -> tuple[Any, Program]:
     leaves = signature.leaves()
     objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
     for path, value in objects:
@@ -110,6 +138,8 @@ def traced(
                 derivative = differentiated(
                     recorder, tape, tracked, [result, *(value for _, value in changes)]
                 )
+        if watch.missed:
+            raise _Missed("has run unseen")
         if recorder.broken is not None:
             raise recorder.broken
         for handle, array in handles:
@@ -130,9 +160,11 @@ def traced(
             derivative,
         )
         program.number = next(_NUMBERS)
-    except BaseException:
+    except BaseException as error:
         recorder.undo()
         recorder.forget()
+        if watch.missed and isinstance(error, Break):
+            raise _Missed("has run unseen") from error
         raise
     try:
         if commit:

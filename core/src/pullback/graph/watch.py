@@ -12,20 +12,47 @@ from __future__ import annotations
 import gc
 import inspect
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
 from pullback.graph.host import is_a
-from pullback.graph.instructions import DIRECT, steps_of
+from pullback.graph.instructions import DIRECT, first_of, steps_of
 from pullback.graph.lookup import find, is_iterator
 from pullback.graph.reads import Reads
 from pullback.graph.stack import IMPORTS, Stack, is_framework_code, is_library
 
+if sys.version_info >= (3, 12):
+    from pullback.graph import newer_instructions  # noqa: F401
+
 #: Files of the framework whose methods named `call` read attributes of a layer.
 _LAYERS = str(Path(__file__).parents[1] / "layers")
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """Has the functions that a block runs say what they run when they run again.
+
+    From Python 3.12 on, a function does so from its next call on.
+    """
+    if sys.version_info < (3, 12):
+        yield
+        return
+
+    def called(frame: FrameType, event: str, arg: object) -> None:
+        if not is_framework_code(frame.f_code, frame.f_globals) or _is_of_layer(frame.f_code):
+            frame.f_trace_opcodes = True
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 class Watch:
@@ -44,6 +71,9 @@ class Watch:
         self.caller: _Followed | None = None
         #: The framework's code, which is not followed.
         self._framework: set[CodeType] = set()
+        #: Whether instructions have run that were not seen: from Python 3.12 on, those of code that
+        #: runs in a trace for the first time.
+        self.missed = False
         self._before: Any = None
         self._collects = False
 
@@ -52,6 +82,7 @@ class Watch:
         # What it calls when it collects is no part of the function.
         self._collects = gc.isenabled()
         gc.disable()
+        sys._getframe().f_trace_opcodes = True  # which Python 3.12 wants to know before
         sys.settrace(self._called)
 
     def __exit__(
@@ -76,7 +107,7 @@ class Watch:
             return caller.result_of_framework
         state = self._states.get(frame)
         if state is None:
-            if is_framework_code(code, frame.f_globals) and not self._is_of_layer(code):
+            if is_framework_code(code, frame.f_globals) and not _is_of_layer(code):
                 self._framework.add(code)
                 self.caller = caller
                 return self._called(frame, event, arg)
@@ -99,12 +130,6 @@ class Watch:
             at = at.f_back
         return False
 
-    @staticmethod
-    def _is_of_layer(code: CodeType) -> bool:
-        return code.co_name in ("call", "__call__") and (
-            code.co_filename.startswith(_LAYERS) and not code.co_filename.endswith("layer.py")
-        )
-
     def ended(self, frame: FrameType) -> None:
         """Forgets a frame."""
         self._states.pop(frame, None)
@@ -122,6 +147,7 @@ class _Followed(Stack):
         self.watch = watch
         code = frame.f_code
         self.steps, self.depths = steps_of(code)
+        self._is_seen = False
         self.is_framework = is_framework_code(code, frame.f_globals)
         self.functions = [] if self.is_framework else self._find(frame, back)
         self._begin(frame, back)
@@ -173,6 +199,9 @@ class _Followed(Stack):
         """Is called by the interpreter."""
         if event == "opcode":
             at = frame.f_lasti
+            if not self._is_seen:
+                self._is_seen = True
+                self.watch.missed |= at > first_of(frame.f_code)
             if self.branch is not None:
                 branch, self.branch = self.branch, None
                 branch(at)
@@ -188,6 +217,7 @@ class _Followed(Stack):
             run(self, frame, argument)
         elif event == "return":
             self.watch.caller = None
+            self.watch.missed |= not self._is_seen
             back = self.watch.state_of(frame.f_back)
             if back is not None:
                 code = frame.f_code
@@ -210,3 +240,10 @@ class _Followed(Stack):
                     self.places.register(part, frame.f_code.co_name)
             self.returned.append(arg)
         return self.result_of_framework
+
+
+def _is_of_layer(code: CodeType) -> bool:
+    """Returns whether code is the `call` of a layer of the framework."""
+    return code.co_name in ("call", "__call__") and (
+        code.co_filename.startswith(_LAYERS) and not code.co_filename.endswith("layer.py")
+    )
