@@ -175,7 +175,8 @@ def _load_fast(state: Stack, frame: FrameType, name: str) -> None:
 
 
 @effect_of("LOAD_DEREF", "LOAD_CLOSURE")
-def _load_deref(state: Stack, frame: FrameType, name: str) -> None:
+def load_cell(state: Stack, frame: FrameType, name: str) -> None:
+    """Puts the value of a variable that functions share on the stack."""
     for function in state.functions:
         state.places.cell(function, name)
     state.push(frame.f_locals.get(name, UNKNOWN))

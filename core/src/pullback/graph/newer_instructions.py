@@ -22,6 +22,7 @@ from pullback.graph.stack import NULL, UNKNOWN, Stack
 _BEHIND = sys.version_info >= (3, 13)
 
 PLAIN.update({
+    "GET_AWAITABLE": (1, 1), "BUILD_TEMPLATE": (2, 1),
     "RETURN_CONST": (0, 0), "END_SEND": (2, 1), "CLEANUP_THROW": (3, 2), "NOT_TAKEN": (0, 0),
     "POP_ITER": (1, 0), "STORE_FAST_STORE_FAST": (2, 0), "LOAD_LOCALS": (0, 1),
     "CALL_INTRINSIC_2": (2, 1), "EXIT_INIT_CHECK": (1, 0), "LOAD_COMMON_CONSTANT": (0, 1),
@@ -44,9 +45,13 @@ def _push_callable(state: Stack, value: Any, is_called: bool) -> None:
         state.push(NULL)
 
 
-@effect_of("LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR")
+@effect_of("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR")
 def _load_fast(state: Stack, frame: FrameType, name: str) -> None:
-    state.push(frame.f_locals.get(name, UNKNOWN))
+    if name in frame.f_code.co_freevars:
+        # The cell, for a function that is made now.
+        instructions.load_cell(state, frame, name)
+    else:
+        state.push(frame.f_locals.get(name, UNKNOWN))
 
 
 @effect_of("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
@@ -100,12 +105,12 @@ def _load_super_attr(state: Stack, frame: FrameType, argument: tuple[str, int]) 
     _push_callable(state, value, bool(flags & 1))
 
 
-@effect_of("LOADSPECIAL")
+@effect_of("LOAD_SPECIAL")
 def _load_special(state: Stack, frame: FrameType, name: str) -> None:
     owner = state.pop()
-    state.places.special(owner, (name.strip("()"),))
-    state.places.given(owner)
-    _push_callable(state, UNKNOWN, is_called=True)
+    name = name.strip("()")
+    state.places.special(owner, (name,))
+    _push_callable(state, state.places.attribute(owner, name), is_called=True)
 
 
 @effect_of("BINARY_SLICE")

@@ -202,6 +202,8 @@ class _Followed(Stack):
             if not self._is_seen:
                 self._is_seen = True
                 self.watch.missed |= at > first_of(frame.f_code)
+            if self.watch.missed:
+                return self.step  # what is known is not enough: the function runs once more
             if self.branch is not None:
                 branch, self.branch = self.branch, None
                 branch(at)
