@@ -243,8 +243,9 @@ class Function(Generic[P, R]):
                 raise self._error(error, lowered=True) from None
 
     def _all(self) -> list[Program]:
-        programs = [p for entry in self._entries() for p in entry.programs]
-        return sorted(programs, key=lambda program: program.number)
+        return sorted(
+            (p for each in self._entries() for p in each.programs), key=lambda p: p.number
+        )
 
     def _entries(self) -> list[KnownSignature]:
         return [entry for form in list(self._forms.values()) for entry in [*form.entries.values()]]
@@ -266,8 +267,7 @@ class Function(Generic[P, R]):
         """Calls the function op by op, with tensors in place of NumPy arrays."""
         result: R
         if not any(map(_holds_arrays, (*args, *kwargs.values()) if kwargs else args)):
-            result = self._f(*args, **kwargs)
-            return result
+            return cast("R", self._f(*args, **kwargs))
         signature = self._signature(args, kwargs)
         device = device_of(signature)
         filled, named = signature.filled(

@@ -7,9 +7,7 @@ error.
 
 from __future__ import annotations
 
-import contextlib
 import dis
-import itertools
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,7 +16,7 @@ from typing import Any
 
 from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.graph.lookup import Unknown, in_python
-from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code
+from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code, supers_of
 
 #: Special methods by the instructions that call them.
 SPECIAL = {
@@ -190,7 +188,7 @@ def _store_deref(state: Stack, frame: FrameType, name: str) -> None:
 
 
 def look_up(state: Stack, frame: FrameType, name: str) -> Any:
-    """The value of a name that is no local one."""
+    """The value of a global name, or of a builtin one."""
     if state.is_framework:
         return frame.f_globals.get(name, frame.f_builtins.get(name, UNKNOWN))
     return state.places.name(frame.f_globals, frame.f_builtins, name)
@@ -598,16 +596,3 @@ def call_with(
         places.special(callee, ("__call__",))
         state.direct = kind is not Unknown and in_python(kind, "__call__")
     state.push(places.called(callee, args, named))
-
-
-def supers_of(frame: FrameType, args: list[Any]) -> list[super]:
-    """Returns what `super` may give."""
-    if not args:
-        code = frame.f_code
-        args = [frame.f_locals.get("__class__"), frame.f_locals.get(code.co_varnames[0])]
-    found = []
-    seen = [arg.candidates if is_a(arg, Unknown) else (arg,) for arg in args]
-    for given in itertools.product(*seen):
-        with contextlib.suppress(TypeError):
-            found.append(super(*given))
-    return found

@@ -16,7 +16,7 @@ from pullback.graph import instructions
 from pullback.graph.host import is_a, is_plain
 from pullback.graph.instructions import AS_TEXT, DIRECT, PLAIN, SPECIAL, WITH_FLAGS, effect_of
 from pullback.graph.lookup import Unknown
-from pullback.graph.stack import NULL, UNKNOWN, Stack
+from pullback.graph.stack import NULL, UNKNOWN, Stack, supers_of
 
 #: Where a call has the object of a method: before the function, or from 3.13 on behind it.
 _BEHIND = sys.version_info >= (3, 13)
@@ -100,7 +100,7 @@ def _load_attr(state: Stack, frame: FrameType, argument: tuple[str, int]) -> Non
 def _load_super_attr(state: Stack, frame: FrameType, argument: tuple[str, int]) -> None:
     name, flags = argument
     _, kind, owner = state.pops(3)
-    found = instructions.supers_of(frame, [kind, owner])
+    found = supers_of(frame, [kind, owner])
     value = state.places.attribute(found[0], name) if len(found) == 1 else UNKNOWN
     _push_callable(state, value, bool(flags & 1))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -118,3 +120,16 @@ def is_framework_code(code: CodeType, space: dict[str, Any]) -> bool:
     return name.startswith((f"{FRAMEWORK}.", f"{FRAMEWORK}_")) or code.co_filename.startswith(
         _SKIPPED
     )
+
+
+def supers_of(frame: FrameType, args: list[Any]) -> list[super]:
+    """Returns what `super` may give."""
+    if not args:
+        code = frame.f_code
+        args = [frame.f_locals.get("__class__"), frame.f_locals.get(code.co_varnames[0])]
+    found = []
+    seen = [arg.candidates if is_a(arg, Unknown) else (arg,) for arg in args]
+    for given in itertools.product(*seen):
+        with contextlib.suppress(TypeError):
+            found.append(super(*given))
+    return found

@@ -377,10 +377,12 @@ def fixed_power(x: Tensor, /, *, exponent: float) -> Tensor:
     elif exponent == -2:
         # Not 1 / x**2: the square may be infinite where its reciprocal is a number.
         power = square(1 / wide)
-    else:
+    elif exponent in (0.5, -0.5):
         # The power of -0 is that of 0, and the power of -inf that of inf, unlike the root.
         root = where(wide == -math.inf, math.inf, late.sqrt(wide) + 0.0)
         power = root if exponent == 0.5 else 1 / root
+    else:
+        raise ValueError(f"exponent is {exponent}, which has no form; write x ** {exponent}")
     return narrowed(power, x)
 
 

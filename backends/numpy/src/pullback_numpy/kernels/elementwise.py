@@ -138,7 +138,9 @@ _POWERS: dict[float, Callable[[Array, Array], None]] = {
 
 
 def _fixed_power(x: Array, *, exponent: float) -> Array:
-    write = _POWERS[exponent]
+    write = _POWERS.get(exponent)
+    if write is None:
+        raise ValueError(f"exponent is {exponent}, which has no form; write x ** {exponent}")
     if x.itemsize > 2 or x.dtype.kind in "iu":
         return _written(write, x)
 
