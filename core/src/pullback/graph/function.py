@@ -243,9 +243,8 @@ class Function(Generic[P, R]):
                 raise self._error(error, lowered=True) from None
 
     def _all(self) -> list[Program]:
-        return sorted(
-            (p for each in self._entries() for p in each.programs), key=lambda p: p.number
-        )
+        found = (p for each in self._entries() for p in each.programs)
+        return sorted(found, key=lambda p: p.number)
 
     def _entries(self) -> list[KnownSignature]:
         return [entry for form in list(self._forms.values()) for entry in [*form.entries.values()]]
@@ -265,7 +264,6 @@ class Function(Generic[P, R]):
 
     def run_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Calls the function op by op, with tensors in place of NumPy arrays."""
-        result: R
         if not any(map(_holds_arrays, (*args, *kwargs.values()) if kwargs else args)):
             return cast("R", self._f(*args, **kwargs))
         signature = self._signature(args, kwargs)
@@ -274,8 +272,7 @@ class Function(Generic[P, R]):
             lambda leaf: from_any(leaf.value, None, device) if leaf.kind == "array" else leaf.value
         )
         with in_place(signature, filled, named):
-            result = self._f(*filled, **named)
-        return result
+            return cast("R", self._f(*filled, **named))
 
     def _signature(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], more: Numbers = frozenset()
@@ -295,10 +292,10 @@ class Function(Generic[P, R]):
                 result = MISS if self._eager_because else self._missed(args, kwargs)
             except Late as late:
                 raise late.error from late.error.__cause__
-        if result is not MISS:
-            return cast("R", result)
-        with announced():
-            return self.run_eagerly(args, kwargs)
+        if result is MISS:
+            with announced():
+                return self.run_eagerly(args, kwargs)
+        return cast("R", result)
 
     def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that is traced; MISS for one to run op by op."""
