@@ -142,7 +142,7 @@ def test_some() -> None:
     assert not faults(seed=0, calls=2)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_many(seed: int) -> None:

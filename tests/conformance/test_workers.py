@@ -369,7 +369,7 @@ def test_random_calls_of_a_right_backend_pass(op):
     [
         (["--jobs", "0"], "--jobs must be at least 1"),
         (["--timeout", "-1"], "--timeout must be a number of seconds"),
-        (["--only", "valu"], "--only: unknown check 'valu'; did you mean 'value'?"),
+        (["--only", "values"], "--only: unknown check 'values'; did you mean 'value'?"),
         (["--without", "x"], "--without: unknown check 'x'; use one of value, "),
         (["--random", "0"], "--random must be at least 1"),
         (["--seed", "3"], "--seed is for --random and --budget"),

@@ -325,7 +325,7 @@ class TestCtrlC:
     def test_some(self, tmp_path, running, seed):
         interrupt_hanging(tmp_path, running, seed)
 
-    @pytest.mark.slow
+    @pytest.mark.campaign
     @pytest.mark.parametrize("seed", range(4, 64))
     def test_many(self, tmp_path, running, seed):
         interrupt_hanging(tmp_path, running, seed)

@@ -318,7 +318,7 @@ def test_skipping_is_reading(folder):
         check_skips(Pipeline(seed, folder), seed)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("part", range(8))
 def test_many_pipelines(folder, part):
     for seed in range(QUICK + 500 * part, QUICK + 500 * (part + 1)):

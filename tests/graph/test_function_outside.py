@@ -248,8 +248,8 @@ def an_attribute_that_unicode_folds():
 
 @way
 def an_attribute_by_a_computed_name():
-    cfg, part = Cfg(), "ra"
-    return lambda x: x * getattr(cfg, part + "te"), lambda v: setattr(cfg, "rate", v)
+    cfg, part = Cfg(), "r"
+    return lambda x: x * getattr(cfg, part + "ate"), lambda v: setattr(cfg, "rate", v)
 
 
 @way

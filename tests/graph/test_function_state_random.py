@@ -229,7 +229,7 @@ def test_the_same_bits(seed):
     assert "op by op" not in training.step.explain()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", range(100, 500, 50))
 def test_the_same_bits_of_many(first):
     for seed in range(first, first + 50):

@@ -477,7 +477,7 @@ def test_random_ways_to_read(installed):
     assert captured.count(False) <= 5
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("part", range(20))
 def test_many_random_ways_to_read(installed, part):
     with warnings.catch_warnings():

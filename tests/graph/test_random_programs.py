@@ -42,7 +42,7 @@ def test_programs(first):
     check(range(first, first + 20))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("first", range(1000, 3000, 500))
 def test_more_programs(first):
     check(range(first, first + 500))
