@@ -149,8 +149,8 @@ static PyObject *made_array(PyObject *made, const Update *update, int i) {
     PyObject *array = made;
     if (update->changed > 1)
         array = PyTuple_CheckExact(made) && PyTuple_GET_SIZE(made) == update->changed
-                    ? PyTuple_GET_ITEM(made, i)
-                    : Py_None;
+                  ? PyTuple_GET_ITEM(made, i)
+                  : Py_None;
     if (PyArray_CheckExact(array))
         return Py_NewRef(array);
     if (PyArray_IsScalar(array, Generic)) /* of a parameter without axes */
