@@ -221,7 +221,7 @@ class _Builder:
             return self._slope_quotient(call)
         inputs = tuple(map(self._array, call.inputs))
         if name == "fixed_power":
-            return self._power(*inputs, attributes["exponent"])
+            return self._power(inputs[0], attributes["exponent"])
         if name in WITH_ATTRIBUTE:
             attribute, cost = WITH_ATTRIBUTE[name]
             number = self._plan.number(attributes[attribute])

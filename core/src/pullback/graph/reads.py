@@ -107,7 +107,7 @@ class Reads(Places):
     def _of_module(self, module: ModuleType, name: str) -> Any:
         space = vars(module)
         value = space.get(name, ABSENT)
-        if module.__name__.partition(".")[0] == FRAMEWORK:
+        if _is_of_framework(module):
             return Unknown() if value is ABSENT else value
         path = f"{module.__name__}.{name}"
         if value is ABSENT:
@@ -354,7 +354,7 @@ class Reads(Places):
     def _getattr(self, owner: object, name: object, *default: object) -> Any:
         if not is_a(name, str):
             outside = self.outside_of([owner])
-            if outside:
+            if outside and not _is_of_framework(owner):
                 raise Break(
                     f"reads an attribute of {self.path(outside[0])} by a name that is computed",
                     "assign the name to a variable first: name = ...; getattr(value, name)",
@@ -446,3 +446,8 @@ def _fits(exact: Callable[..., Any], args: list[Any]) -> bool:
     code = exact.__code__
     least = code.co_argcount - 1
     return len(args) == least or (bool(code.co_flags & 4) and len(args) >= least)
+
+
+def _is_of_framework(value: object) -> bool:
+    """Returns whether a value is a module of the framework, whose names are constants."""
+    return is_a(value, ModuleType) and value.__name__.partition(".")[0] == FRAMEWORK

@@ -125,7 +125,7 @@ def _inverse_root(x: Array, y: Array) -> None:
 
 
 #: By the exponent, what writes the power of x into y.
-_POWERS: dict[float, Callable[[Array, Array], None]] = {
+_POWERS: dict[float, Callable[[Array, Array], object]] = {
     2.0: lambda x, y: np.multiply(x, x, out=y),
     -1.0: lambda x, y: np.divide(1, x, out=y),
     3.0: _cube,
@@ -212,7 +212,7 @@ def _hypot(x1: Array, x2: Array) -> Any:
     return y
 
 
-def _written(write: Callable[[Array, Array], None], x: Array) -> Array:
+def _written(write: Callable[[Array, Array], object], x: Array) -> Array:
     """A new array like x, which `write` fills from x: large ones piece by piece."""
     y = np.empty_like(x)
     if x.size <= threads.PIECE or not x.flags.c_contiguous:

@@ -12,11 +12,17 @@ from pullback_numpy.typing import Array, DType, Key
 Shape = tuple[int, ...]
 
 
+def _at(indices: Array, axis: int) -> Any:
+    """The key of these indices along an axis."""
+    return *[slice(None)] * axis, indices
+
+
 def _take(x: Array, indices: Array, *, axis: int) -> Array:
     if not x.size:
         _in_range(indices, x.shape[axis])  # NumPy does not check indices of an empty array
     elif indices.ndim and not x.flags.c_contiguous and indices.size < x.shape[axis]:
-        return x[(*(slice(None),) * axis, indices)]  # `take` copies the whole array first
+        picked: Array = x[_at(indices, axis)]  # `take` copies the whole array first
+        return picked
     return x.take(indices, axis)
 
 
@@ -108,7 +114,7 @@ def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: in
         own = own.reshape(positions.shape)
         sums = _segment_sum(data, own, num_segments=found.size, axis=axis)
         y = np.zeros(shape, data.dtype)
-        y[(*(slice(None),) * axis, found)] = sums
+        y[_at(found, axis)] = sums
         return y
     start = np.zeros(shape, _wide(data.dtype))
     return _added(start, segment_ids, data, axis, data.dtype)
