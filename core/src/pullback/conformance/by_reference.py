@@ -14,13 +14,7 @@ from pullback.conformance.accuracy import eps
 from pullback.conformance.case import Case, as_tuple, results, widen
 from pullback.conformance.compare import require
 from pullback.conformance.differences import Differentiation, differences, inner
-from pullback.conformance.gradients import (
-    FIRST_ELEMENTS,
-    NARROW_EPS,
-    has_wide,
-    is_narrow,
-    settle,
-)
+from pullback.conformance.gradients import FIRST_ELEMENTS, NARROW_EPS, has_wide, is_narrow, settle
 from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
 

@@ -6,18 +6,15 @@ floating arrays to each dtype under test. References get the cast inputs back in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback import errors
 
 Array = np.ndarray[Any, Any]
-#: A call that must raise: inputs, attributes, exception type.
-WrongCall = tuple[tuple[Any, ...], dict[str, Any], type[Exception]]
-WrongCalls = tuple[WrongCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,14 @@ class Sample:
     either_zero: bool = False
 
 
+class WrongCall(NamedTuple):
+    """A call that must raise."""
+
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any]
+    error: type[Exception]
+
+
 @dataclass(frozen=True, slots=True)
 class Suite:
     """All samples of one op, and the reference.
@@ -58,7 +63,7 @@ class Suite:
     Args:
         samples: the calls.
         reference: the op in NumPy (or plain Python), in float64, with the op's signature.
-        errors: calls that must raise: (inputs, attributes, exception type).
+        errors: calls that must raise.
         compare: maps a result (of op and reference alike) to the values that must be equal, for
             results that are correct in more than one way (signs of eigenvectors); takes
             (inputs, result).
@@ -74,7 +79,7 @@ class Suite:
     op: str
     samples: tuple[Sample, ...]
     reference: Callable[..., Any]
-    errors: WrongCalls = ()
+    errors: tuple[WrongCall, ...] = ()
     compare: Callable[..., Any] | None = None
     scale: Callable[..., Any] | None = None
     domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -87,38 +92,44 @@ class Suite:
 SUITES: dict[str, Suite] = {}
 
 
-def suite(
-    op: str,
-    reference: Callable[..., Any],
-    samples: Sequence[Sample],
-    *,
-    errors_: Sequence[WrongCall] = (),
-    compare: Callable[..., Any] | None = None,
-    scale: Callable[..., Any] | None = None,
-    domain: Mapping[str, tuple[float, float]] | None = None,
-    integer_domain: Mapping[str, tuple[int, int]] | None = None,
-    either_zero: bool = False,
-    without: Mapping[str, str] | None = None,
-) -> None:
-    """Registers the samples of an op.
+def suite(op: str, reference: Callable[..., Any], **options: Any) -> Callable[..., None]:
+    """Returns a function that takes the samples of an op, and registers them.
+
+    Args:
+        op: the name of the op.
+        reference: the op in NumPy (or plain Python), in float64, with the op's signature.
+        options: the other fields of a `Suite`.
 
     Raises:
-        DefinitionError: if the op has a suite already.
+        DefinitionError: if the op has a suite already, or a row is not a sample.
     """
-    if op in SUITES:
-        raise errors.DefinitionError(f"the op {op!r} has two suites of samples; merge them")
-    SUITES[op] = Suite(
-        op,
-        tuple(samples),
-        reference,
-        tuple(errors_),
-        compare,
-        scale,
-        domain or {},
-        integer_domain or {},
-        either_zero,
-        without or {},
-    )
+
+    def register(*rows: Sample | WrongCall) -> None:
+        if op in SUITES:
+            raise errors.DefinitionError(f"the op {op!r} has two suites of samples; merge them")
+        samples = tuple(row for row in rows if isinstance(row, Sample))
+        failing = tuple(row for row in rows if isinstance(row, WrongCall))
+        if len(samples) + len(failing) < len(rows):
+            raise errors.DefinitionError(f"the rows of {op!r} are to be made by `call` or `wrong`")
+        SUITES[op] = Suite(op, samples, reference, failing, **options)
+
+    return register
+
+
+def call(
+    *inputs: Any,
+    gradient: bool = True,
+    dtypes: tuple[str, ...] | None = None,
+    note: str = "",
+    **attributes: Any,
+) -> Sample:
+    """A sample of a suite, written as a caller writes it; other arguments are those of `Sample`."""
+    return Sample(inputs, attributes, gradient, dtypes, note)
+
+
+def wrong(error: type[Exception], *inputs: Any, **attributes: Any) -> WrongCall:
+    """A call of a suite that must raise."""
+    return WrongCall(inputs, attributes, error)
 
 
 # Inputs ---------------------------------------------------------------------------------------

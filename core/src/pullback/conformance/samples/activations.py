@@ -8,27 +8,27 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, away, integers, normal, suite
+from pullback.conformance.sample import away, call, integers, normal, suite, wrong
 
 Array: TypeAlias = Any
 
 _EDGES = np.array([0.0, -0.0, 1e-30, -1e-30, 1e4, -1e4, np.inf, -np.inf, np.nan])
 _SMOOTH = (
-    Sample((normal(3, 4) * 2,)),
-    Sample((normal(2, 3, 4, seed=1) * 8,), note="wide"),
-    Sample((normal(seed=2),), note="0-d"),
-    Sample((normal(0, 3),), note="empty"),
-    Sample((np.linspace(-30.0, 30.0, 61),), note="line"),
+    call(normal(3, 4) * 2),
+    call(normal(2, 3, 4, seed=1) * 8, note="wide"),
+    call(normal(seed=2), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    call(np.linspace(-30.0, 30.0, 61), note="line"),
 )
 _KINKED = (
-    Sample((away(3, 4) * 2,)),
-    Sample((away(seed=2),), note="0-d"),
-    Sample((normal(0, 3),), note="empty"),
-    Sample((np.array([0.5, -0.5, 2.5, -2.5, 3.5, -3.5, 7.0, -7.0]),), note="both sides"),
+    call(away(3, 4) * 2),
+    call(away(seed=2), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    call(np.array([0.5, -0.5, 2.5, -2.5, 3.5, -3.5, 7.0, -7.0]), note="both sides"),
 )
-_FINITE_EDGES = Sample((_EDGES[:6],), gradient=False, note="edges")
-_ALL_EDGES = Sample((_EDGES,), gradient=False, note="infinities and NaN")
-_INTEGERS = Sample((integers(-9, 9, 3, 4),), note="integers")
+_FINITE_EDGES = call(_EDGES[:6], gradient=False, note="edges")
+_ALL_EDGES = call(_EDGES, gradient=False, note="infinities and NaN")
+_INTEGERS = call(integers(-9, 9, 3, 4), note="integers")
 
 
 def _sigmoid(x: Array) -> Array:
@@ -72,104 +72,81 @@ def _glu(x: Array, *, axis: int = -1) -> Array:
     return a * _sigmoid(b)
 
 
-suite("relu", lambda x: np.maximum(x, 0), (*_KINKED, _ALL_EDGES, _INTEGERS), either_zero=True)
-suite(
-    "relu_gradient",
-    lambda g, out: np.where(out > 0, g, 0),
-    (
-        Sample((normal(3, 4), np.maximum(away(3, 4, seed=1), 0)), note="of relu"),
-        Sample((normal(seed=2), away(seed=3)), note="0-d"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample((_EDGES, np.zeros(9)), gradient=False, note="infinities are dropped"),
-    ),
+suite("relu", lambda x: np.maximum(x, 0), either_zero=True)(*_KINKED, _ALL_EDGES, _INTEGERS)
+suite("relu_gradient", lambda g, out: np.where(out > 0, g, 0))(
+    call(normal(3, 4), np.maximum(away(3, 4, seed=1), 0), note="of relu"),
+    call(normal(seed=2), away(seed=3), note="0-d"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(_EDGES, np.zeros(9), gradient=False, note="infinities are dropped"),
 )
-suite("relu6", lambda x: np.clip(x, 0, 6), (*_KINKED, _ALL_EDGES, _INTEGERS), either_zero=True)
-suite("hard_tanh", lambda x: np.clip(x, -1, 1), (*_KINKED, _ALL_EDGES, _INTEGERS))
-suite(
-    "leaky_relu",
-    _leaky_relu,
-    (
-        *_KINKED,
-        _FINITE_EDGES,
-        _INTEGERS,
-        Sample((away(3, 4),), {"negative_slope": 0.2}),
-        Sample((away(3, 4),), {"negative_slope": 1.5}, note="steeper"),
-        Sample((away(3, 4),), {"negative_slope": -0.5}, note="bent back"),
-    ),
+suite("relu6", lambda x: np.clip(x, 0, 6), either_zero=True)(*_KINKED, _ALL_EDGES, _INTEGERS)
+suite("hard_tanh", lambda x: np.clip(x, -1, 1))(*_KINKED, _ALL_EDGES, _INTEGERS)
+suite("leaky_relu", _leaky_relu)(
+    *_KINKED,
+    _FINITE_EDGES,
+    _INTEGERS,
+    call(away(3, 4), negative_slope=0.2),
+    call(away(3, 4), negative_slope=1.5, note="steeper"),
+    call(away(3, 4), negative_slope=-0.5, note="bent back"),
 )
-suite(
-    "prelu",
-    lambda x, slope: np.where(x > 0, x, x * slope),
-    (
-        Sample((away(3, 4), normal(3, 4, seed=1))),
-        Sample((away(2, 3, 4), normal(4, seed=1)), note="one slope a channel"),
-        Sample((away(seed=1), normal(seed=1)), note="0-d"),
-        Sample((away(0, 3), normal(3)), note="empty"),
-    ),
+suite("prelu", lambda x, slope: np.where(x > 0, x, x * slope))(
+    call(away(3, 4), normal(3, 4, seed=1)),
+    call(away(2, 3, 4), normal(4, seed=1), note="one slope a channel"),
+    call(away(seed=1), normal(seed=1), note="0-d"),
+    call(away(0, 3), normal(3), note="empty"),
 )
-suite("hard_sigmoid", lambda x: np.clip(x + 3, 0, 6) / 6, (*_KINKED, _FINITE_EDGES, _INTEGERS))
-suite(
-    "hard_silu",
-    lambda x: np.maximum(x, -3) * (np.clip(x + 3, 0, 6) / 6),
-    (*_KINKED, _FINITE_EDGES, _INTEGERS),
+suite("hard_sigmoid", lambda x: np.clip(x + 3, 0, 6) / 6)(*_KINKED, _FINITE_EDGES, _INTEGERS)
+suite("hard_silu", lambda x: np.maximum(x, -3) * (np.clip(x + 3, 0, 6) / 6))(
+    *_KINKED, _FINITE_EDGES, _INTEGERS
 )
-suite("elu", _elu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})), either_zero=True)
-suite(
-    "celu", _celu, (*_KINKED, _ALL_EDGES, Sample((away(3, 4),), {"alpha": 0.3})), either_zero=True
+suite("elu", _elu, either_zero=True)(*_KINKED, _ALL_EDGES, call(away(3, 4), alpha=0.3))
+suite("celu", _celu, either_zero=True)(*_KINKED, _ALL_EDGES, call(away(3, 4), alpha=0.3))
+suite("selu", _selu, either_zero=True)(*_KINKED, _ALL_EDGES)
+suite("sigmoid", _sigmoid)(*_SMOOTH, _ALL_EDGES, _INTEGERS)
+suite("sigmoid_gradient", lambda g, out: g * out * (1 - out), domain={"out": (0, 1)})(
+    call(normal(3, 4), _sigmoid(normal(3, 4, seed=1) * 3), note="of sigmoid"),
+    call(normal(3, 1), _sigmoid(normal(4)), note="broadcast"),
+    call(normal(seed=2), _sigmoid(normal(seed=3)), note="0-d"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(normal(6), np.array([0.0, 1.0, 1e-20, 0.999, 0.001, 0.5]), note="flat"),
+    call(_EDGES[4:], np.full(5, 0.25), gradient=False, note="infinities and NaN"),
 )
-suite("selu", _selu, (*_KINKED, _ALL_EDGES), either_zero=True)
-suite("sigmoid", _sigmoid, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
-suite(
-    "sigmoid_gradient",
-    lambda g, out: g * out * (1 - out),
-    (
-        Sample((normal(3, 4), _sigmoid(normal(3, 4, seed=1) * 3)), note="of sigmoid"),
-        Sample((normal(3, 1), _sigmoid(normal(4))), note="broadcast"),
-        Sample((normal(seed=2), _sigmoid(normal(seed=3))), note="0-d"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample((normal(6), np.array([0.0, 1.0, 1e-20, 0.999, 0.001, 0.5])), note="flat"),
-        Sample((_EDGES[4:], np.full(5, 0.25)), gradient=False, note="infinities and NaN"),
-    ),
-    domain={"out": (0, 1)},
-)
-suite("softplus", _softplus, (*_SMOOTH, _ALL_EDGES, _INTEGERS))
-suite("log_sigmoid", lambda x: -_softplus(-x), (*_SMOOTH, _ALL_EDGES, _INTEGERS))
-suite("silu", lambda x: _finite_below(x) * _sigmoid(x), (*_SMOOTH, _FINITE_EDGES, _INTEGERS))
+suite("softplus", _softplus)(*_SMOOTH, _ALL_EDGES, _INTEGERS)
+suite("log_sigmoid", lambda x: -_softplus(-x))(*_SMOOTH, _ALL_EDGES, _INTEGERS)
+suite("silu", lambda x: _finite_below(x) * _sigmoid(x))(*_SMOOTH, _FINITE_EDGES, _INTEGERS)
 suite(
     "silu_gradient",
     lambda g, x: g * (_sigmoid(x) * (1 + np.clip(x, -1e4, 1e4) * _sigmoid(-x))),
-    (
-        Sample((normal(3, 4, seed=1), normal(3, 4) * 4)),
-        Sample((normal(3, 1, seed=1), normal(4) * 4), note="broadcast"),
-        Sample((normal(seed=1), normal(seed=2)), note="0-d"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample((normal(61), np.linspace(-30.0, 30.0, 61)), note="line"),
-        Sample((np.ones(5), np.array([1e6, -1e6, np.inf, -np.inf, np.nan])), gradient=False),
-    ),
     scale=lambda g, x: np.abs(g) * _sigmoid(x) * (1 + np.clip(np.abs(x), 0, 1e4)),
+)(
+    call(normal(3, 4, seed=1), normal(3, 4) * 4),
+    call(normal(3, 1, seed=1), normal(4) * 4, note="broadcast"),
+    call(normal(seed=1), normal(seed=2), note="0-d"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(normal(61), np.linspace(-30.0, 30.0, 61), note="line"),
+    call(np.ones(5), np.array([1e6, -1e6, np.inf, -np.inf, np.nan]), gradient=False),
 )
-suite(
-    "mish", lambda x: _finite_below(x) * np.tanh(_softplus(x)), (*_SMOOTH, _FINITE_EDGES, _INTEGERS)
+suite("mish", lambda x: _finite_below(x) * np.tanh(_softplus(x)))(
+    *_SMOOTH, _FINITE_EDGES, _INTEGERS
 )
-suite("softsign", lambda x: x / (1 + np.abs(x)), (*_KINKED, _FINITE_EDGES, _INTEGERS))
+suite("softsign", lambda x: x / (1 + np.abs(x)))(*_KINKED, _FINITE_EDGES, _INTEGERS)
 suite(
     "gelu",
     _gelu,
-    (
-        Sample((normal(3, 4) * 2,)),
-        Sample((normal(3, 4) * 2,), {"approximate": True}),
-        Sample((normal(3, 4) * 2,), {"approximate": "tanh"}),
-        Sample((normal(3, 4) * 2,), {"approximate": "none"}),
-        Sample((normal(seed=2),), note="0-d"),
-        Sample((normal(0, 3),), note="empty"),
-        _FINITE_EDGES,
-    ),
     scale=lambda x, **how: (
         np.abs(_gelu(x.astype(np.float64), **how)) * (1 + np.square(x, dtype=np.float64))
     ),
-    errors_=[((normal(3),), {"approximate": "erf"}, errors.InputValueError)],
     domain={"x": (-12.0, np.inf)},
     integer_domain={"x": (-12, 2**63)},
+)(
+    call(normal(3, 4) * 2),
+    call(normal(3, 4) * 2, approximate=True),
+    call(normal(3, 4) * 2, approximate="tanh"),
+    call(normal(3, 4) * 2, approximate="none"),
+    call(normal(seed=2), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    _FINITE_EDGES,
+    wrong(errors.InputValueError, normal(3), approximate="erf"),
 )
 
 
@@ -187,30 +164,23 @@ def _gelu_gradient(g: Array, x: Array, *, approximate: Any = False) -> Array:
 suite(
     "gelu_gradient",
     _gelu_gradient,
-    (
-        Sample((normal(3, 4, seed=1), normal(3, 4) * 2)),
-        Sample((normal(3, 4, seed=1), normal(3, 4) * 2), {"approximate": True}),
-        Sample((normal(seed=1), normal(seed=2)), note="0-d"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-    ),
     scale=lambda g, x, **how: (
         np.abs(g)
         * (np.exp(-x * x / 2) * (1 + np.abs(x)) + np.where(x > -1, 1, 0))
         * (1 + x * x).astype(float)
     ),
-    errors_=[((normal(3), normal(3)), {"approximate": "erf"}, errors.InputValueError)],
+)(
+    call(normal(3, 4, seed=1), normal(3, 4) * 2),
+    call(normal(3, 4, seed=1), normal(3, 4) * 2, approximate=True),
+    call(normal(seed=1), normal(seed=2), note="0-d"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    wrong(errors.InputValueError, normal(3), normal(3), approximate="erf"),
 )
-suite(
-    "glu",
-    _glu,
-    (
-        Sample((normal(3, 4),)),
-        Sample((normal(4, 3),), {"axis": 0}),
-        Sample((normal(2, 6, 3),), {"axis": -2}),
-        Sample((normal(0, 4),), note="empty"),
-    ),
-    errors_=[
-        ((normal(3),), {}, errors.ShapeError),
-        ((normal(2),), {"axis": 1}, errors.AxisError),
-    ],
+suite("glu", _glu)(
+    call(normal(3, 4)),
+    call(normal(4, 3), axis=0),
+    call(normal(2, 6, 3), axis=-2),
+    call(normal(0, 4), note="empty"),
+    wrong(errors.ShapeError, normal(3)),
+    wrong(errors.AxisError, normal(2), axis=1),
 )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, integers, normal, suite
+from pullback.conformance.sample import call, integers, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -50,47 +50,41 @@ _LABELS = integers(1, 3, 2, 2)
 suite(
     "ctc_loss",
     _ctc,
-    [
-        Sample(
-            (normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4, 3), _lengths(2, 1)),
-        ),
-        Sample(
-            (normal(2, 4, 3), np.array([[0, 0], [1, 0]], np.int32), _lengths(4, 4), _lengths(2, 2)),
-            {"blank": -1},
-            note="repeated labels",
-        ),
-        Sample(
-            (normal(2, 3, 3), np.array([[1, 2], [1, 2]]), _lengths(3, 2), _lengths(0, 2)),
-            note="no labels, and as many as frames",
-        ),
-        Sample(
-            (normal(2, 3, 3), np.array([[1, 1], [1, 2]]), _lengths(2, 1), _lengths(2, 2)),
-            gradient=False,
-            note="too few frames",
-        ),
-        Sample((normal(1, 3, 3), integers(1, 3, 1, 0), _lengths(3), _lengths(0)), note="length 0"),
-        Sample((normal(0, 3, 3), integers(1, 3, 0, 2), _lengths(), _lengths()), note="empty"),
-    ],
     scale=_size,
-    errors_=[
-        (
-            (normal(2, 4), integers(1, 3, 2, 2), _lengths(4, 4), _lengths(1, 1)),
-            {},
-            errors.ShapeError,
-        ),
-        (
-            (normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4), _lengths(1, 1)),
-            {},
-            errors.ShapeError,
-        ),
-        (
-            (normal(2, 4, 3), _LABELS, _lengths(4, 4), _lengths(1, 1)),
-            {"blank": 3},
-            errors.InputValueError,
-        ),
-    ],
     without={
         "large": "the reference takes one step at a time",
         "sizes": "there may be fewer frames and labels than lengths say",
     },
+)(
+    call(normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4, 3), _lengths(2, 1)),
+    call(
+        normal(2, 4, 3),
+        np.array([[0, 0], [1, 0]], np.int32),
+        _lengths(4, 4),
+        _lengths(2, 2),
+        blank=-1,
+        note="repeated labels",
+    ),
+    call(
+        normal(2, 3, 3),
+        np.array([[1, 2], [1, 2]]),
+        _lengths(3, 2),
+        _lengths(0, 2),
+        note="no labels, and as many as frames",
+    ),
+    call(
+        normal(2, 3, 3),
+        np.array([[1, 1], [1, 2]]),
+        _lengths(2, 1),
+        _lengths(2, 2),
+        gradient=False,
+        note="too few frames",
+    ),
+    call(normal(1, 3, 3), integers(1, 3, 1, 0), _lengths(3), _lengths(0), note="length 0"),
+    call(normal(0, 3, 3), integers(1, 3, 0, 2), _lengths(), _lengths(), note="empty"),
+    wrong(errors.ShapeError, normal(2, 4), integers(1, 3, 2, 2), _lengths(4, 4), _lengths(1, 1)),
+    wrong(errors.ShapeError, normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4), _lengths(1, 1)),
+    wrong(
+        errors.InputValueError, normal(2, 4, 3), _LABELS, _lengths(4, 4), _lengths(1, 1), blank=3
+    ),
 )

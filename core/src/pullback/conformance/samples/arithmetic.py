@@ -2,59 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import (
-    Sample,
-    WrongCalls,
+    Array,
     away,
     booleans,
+    call,
     cnormal,
     distinct,
     integers,
     normal,
     suite,
     uniform,
+    wrong,
 )
 
-Array = np.ndarray[Any, Any]
-
-_INTEGERS = Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers")
-_COMPLEX = Sample((cnormal(3, 4), cnormal(4, seed=1)), note="complex")
+_INTEGERS = call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers")
+_COMPLEX = call(cnormal(3, 4), cnormal(4, seed=1), note="complex")
 _REAL_PAIRS = (
-    Sample((normal(3, 4), away(3, 4, seed=1))),
-    Sample((normal(3, 1), away(4, seed=1)), note="broadcast"),
-    Sample((normal(), away(seed=1)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    call(normal(3, 4), away(3, 4, seed=1)),
+    call(normal(3, 1), away(4, seed=1), note="broadcast"),
+    call(normal(), away(seed=1), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
 )
 _PAIRS = (*_REAL_PAIRS, _INTEGERS, _COMPLEX)
-_SPECIAL_PAIRS = Sample(
-    (
-        np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan])[:, None],
-        np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan]),
-    ),
+_SPECIAL_PAIRS = call(
+    np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan])[:, None],
+    np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan]),
     gradient=False,
     note="infinities and NaN",
 )
-_SPECIAL = Sample(
-    (np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e30, -1e-30]),),
+_SPECIAL = call(
+    np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e30, -1e-30]),
     gradient=False,
     note="infinities and NaN",
 )
-_WRONG: WrongCalls = (
-    ((normal(2, 3), normal(2)), {}, errors.ShapeError),
-    ((booleans(3), booleans(3)), {}, errors.DTypeError),
+_WRONG = (
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.DTypeError, booleans(3), booleans(3)),
 )
-_WRONG_REAL: WrongCalls = (*_WRONG, ((cnormal(3), cnormal(3)), {}, errors.DTypeError))
-_WRONG_UNARY: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
+_WRONG_REAL = (*_WRONG, wrong(errors.DTypeError, cnormal(3), cnormal(3)))
+_WRONG_UNARY = (wrong(errors.DTypeError, booleans(3)),)
 
-suite("add", np.add, _PAIRS, errors_=_WRONG)
-suite("subtract", np.subtract, _PAIRS, errors_=_WRONG)
-suite("multiply", np.multiply, _PAIRS, errors_=_WRONG)
-suite("divide", np.true_divide, (*_PAIRS, _SPECIAL_PAIRS), errors_=_WRONG[:1])
+suite("add", np.add)(*_PAIRS, *_WRONG)
+suite("subtract", np.subtract)(*_PAIRS, *_WRONG)
+suite("multiply", np.multiply)(*_PAIRS, *_WRONG)
+suite("divide", np.true_divide)(*_PAIRS, _SPECIAL_PAIRS, *_WRONG[:1])
 
 
 def _slope_quotient(g: Array, slope: Array) -> Array:
@@ -62,23 +57,23 @@ def _slope_quotient(g: Array, slope: Array) -> Array:
     return g / np.where(undefined, 1, slope)
 
 
-suite("slope_quotient", _slope_quotient, (*_PAIRS, _SPECIAL_PAIRS), errors_=_WRONG[:1])
+suite("slope_quotient", _slope_quotient)(*_PAIRS, _SPECIAL_PAIRS, *_WRONG[:1])
 
 _UNARY = (
-    Sample((normal(3, 4),)),
-    Sample((normal(),), note="0-d"),
-    Sample((normal(0, 3),), note="empty"),
-    Sample((integers(-5, 5, 3, 2),), note="integers"),
-    Sample((cnormal(3, 4),), note="complex"),
+    call(normal(3, 4)),
+    call(normal(), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), note="integers"),
+    call(cnormal(3, 4), note="complex"),
 )
-suite("negative", np.negative, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
-suite("positive", np.positive, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
-suite("square", np.square, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
-suite(
-    "abs",
-    np.abs,
-    (*_UNARY, _SPECIAL, Sample((np.array([3e300 + 4e300j, 0j]),), gradient=False, note="large")),
-    errors_=_WRONG_UNARY,
+suite("negative", np.negative)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
+suite("positive", np.positive)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
+suite("square", np.square)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
+suite("abs", np.abs)(
+    *_UNARY,
+    _SPECIAL,
+    call(np.array([3e300 + 4e300j, 0j]), gradient=False, note="large"),
+    *_WRONG_UNARY,
 )
 
 
@@ -88,28 +83,24 @@ def _sign(x: Array) -> Array:
     return np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x)))
 
 
-suite("sign", _sign, (*_UNARY, _SPECIAL), errors_=_WRONG_UNARY)
-suite(
-    "reciprocal",
-    lambda x: 1.0 / x,
-    (
-        Sample((away(3, 4),)),
-        Sample((away(),), note="0-d"),
-        Sample((normal(0, 3),), note="empty"),
-        Sample((integers(1, 9, 3, 2),), note="integers"),
-        Sample((cnormal(3, 4),), note="complex"),
-        _SPECIAL,
-    ),
+suite("sign", _sign)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
+suite("reciprocal", lambda x: 1.0 / x)(
+    call(away(3, 4)),
+    call(away(), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    call(integers(1, 9, 3, 2), note="integers"),
+    call(cnormal(3, 4), note="complex"),
+    _SPECIAL,
 )
 
 
 # Between quotients that are whole numbers the functions are smooth.
 _WHOLE = (
-    Sample((np.array([7.3, -7.3, 7.3, -7.3, 0.4]), np.array([2.0, 2.0, -2.0, -2.0, 3.0]))),
-    Sample((uniform(4.1, 5.9, 3, 1), np.array([2.0, -2.0])), note="broadcast"),
-    Sample((np.asarray(7.3), np.asarray(-2.0)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
-    Sample((integers(-9, 9, 4, 5), np.array([-3, -2, 1, 2, 3], np.int32)), note="integers"),
+    call(np.array([7.3, -7.3, 7.3, -7.3, 0.4]), np.array([2.0, 2.0, -2.0, -2.0, 3.0])),
+    call(uniform(4.1, 5.9, 3, 1), np.array([2.0, -2.0]), note="broadcast"),
+    call(np.asarray(7.3), np.asarray(-2.0), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-9, 9, 4, 5), np.array([-3, -2, 1, 2, 3], np.int32), note="integers"),
 )
 
 
@@ -126,34 +117,23 @@ def _floor_divide(x1: Array, x2: Array) -> Array:
 
 # Quotients just below a whole number, to which the nearest number would be rounded up, and beyond
 # the last number that has a place behind the point.
-_LARGE_QUOTIENTS = Sample(
-    (
-        np.array([9007196.0, 4.5e6, -1e7, 3e14, -123456789.0])[:, None],
-        np.array([0.1, 0.3, -0.7, 1 / 3, 9.0]),
-    ),
+_LARGE_QUOTIENTS = call(
+    np.array([9007196.0, 4.5e6, -1e7, 3e14, -123456789.0])[:, None],
+    np.array([0.1, 0.3, -0.7, 1 / 3, 9.0]),
     dtypes=("float32",),
     gradient=False,
     note="large quotients",
 )
-suite(
-    "floor_divide",
-    _floor_divide,
-    (*_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS),
-    errors_=_WRONG_REAL,
+suite("floor_divide", _floor_divide)(*_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS, *_WRONG_REAL)
+suite("integer_floor_divide", np.floor_divide)(
+    _INTEGERS,
+    call(np.array([7, -7], np.int64), np.asarray(2, np.int64), note="0-d"),
+    call(np.zeros((0, 3), np.int32), np.ones((1, 3), np.int32), note="empty"),
+    call(np.array([250, 7], np.uint8), np.array([9, 2], np.uint8), note="unsigned"),
+    wrong(errors.DTypeError, normal(3), normal(3)),
 )
-suite(
-    "integer_floor_divide",
-    np.floor_divide,
-    (
-        _INTEGERS,
-        Sample((np.array([7, -7], np.int64), np.asarray(2, np.int64)), note="0-d"),
-        Sample((np.zeros((0, 3), np.int32), np.ones((1, 3), np.int32)), note="empty"),
-        Sample((np.array([250, 7], np.uint8), np.array([9, 2], np.uint8)), note="unsigned"),
-    ),
-    errors_=(((normal(3), normal(3)), {}, errors.DTypeError),),
-)
-suite("remainder", np.remainder, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
-suite("fmod", np.fmod, (*_WHOLE, _SPECIAL_PAIRS), errors_=_WRONG_REAL)
+suite("remainder", np.remainder)(*_WHOLE, _SPECIAL_PAIRS, *_WRONG_REAL)
+suite("fmod", np.fmod)(*_WHOLE, _SPECIAL_PAIRS, *_WRONG_REAL)
 
 
 def _heaviside(x1: Array, x2: Array) -> Array:
@@ -161,18 +141,14 @@ def _heaviside(x1: Array, x2: Array) -> Array:
     return np.where(x1 == 0, x2, np.where(np.isnan(x1), x1, (x1 > 0).astype(x1.dtype)))
 
 
-suite(
-    "heaviside",
-    _heaviside,
-    (
-        Sample((away(3, 4), normal(3, 4))),
-        Sample((away(3, 1), normal(4)), note="broadcast"),
-        Sample((away(), normal()), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample((integers(-2, 2, 4, 5), integers(1, 9, 5)), note="integers"),
-        _SPECIAL_PAIRS,
-    ),
-    errors_=_WRONG_REAL,
+suite("heaviside", _heaviside)(
+    call(away(3, 4), normal(3, 4)),
+    call(away(3, 1), normal(4), note="broadcast"),
+    call(away(), normal(), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-2, 2, 4, 5), integers(1, 9, 5), note="integers"),
+    _SPECIAL_PAIRS,
+    *_WRONG_REAL,
 )
 
 
@@ -184,22 +160,19 @@ def _pow(x1: Array, x2: Array) -> Array:
 suite(
     "pow",
     _pow,
-    (
-        Sample((uniform(0.3, 3, 3, 4), normal(3, 4, seed=1))),
-        Sample((uniform(0.3, 3, 3, 1), normal(4, seed=1)), note="broadcast"),
-        Sample((uniform(0.3, 3), normal(seed=1)), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample((integers(-5, 5, 3, 2), integers(0, 5, 3, 2)), note="integers"),
-        Sample((uniform(0.3, 3, 2, 3) + 0.5j, cnormal(3)), note="complex"),
-        Sample((away(3, 2), np.array([2.0, 3.0])), gradient=False, note="negative base"),
-        _SPECIAL_PAIRS,
-    ),
     integer_domain={"x2": (0, 70)},
     without={"complex": "a power magnifies the rounding of its exponent"},
-    errors_=(
-        *_WRONG,
-        ((integers(1, 5, 3), np.array([1, -1, 2], np.int32)), {}, errors.InputValueError),
-    ),
+)(
+    call(uniform(0.3, 3, 3, 4), normal(3, 4, seed=1)),
+    call(uniform(0.3, 3, 3, 1), normal(4, seed=1), note="broadcast"),
+    call(uniform(0.3, 3), normal(seed=1), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), integers(0, 5, 3, 2), note="integers"),
+    call(uniform(0.3, 3, 2, 3) + 0.5j, cnormal(3), note="complex"),
+    call(away(3, 2), np.array([2.0, 3.0]), gradient=False, note="negative base"),
+    _SPECIAL_PAIRS,
+    *_WRONG,
+    wrong(errors.InputValueError, integers(1, 5, 3), np.array([1, -1, 2], np.int32)),
 )
 
 
@@ -208,32 +181,28 @@ def _fixed_power(x: Array, *, exponent: float) -> Array:
 
 
 _EXPONENTS = (3.0, 4.0, 5.0, -2.0, 0.5, -0.5)
-suite(
-    "fixed_power",
-    _fixed_power,
-    (
-        *(Sample((uniform(0.3, 3, 3, 4),), {"exponent": n}, note=f"by {n}") for n in _EXPONENTS),
-        Sample((uniform(0.3, 3),), {"exponent": 0.5}, note="0-d"),
-        Sample((normal(0, 3),), {"exponent": 3.0}, note="empty"),
-        Sample((integers(-5, 5, 3, 2),), {"exponent": 3.0}, note="integers"),
-        Sample((away(3, 2),), {"exponent": 3.0}, note="negative base"),
-        *(
-            Sample(_SPECIAL.inputs, {"exponent": n}, gradient=False, note=f"infinities by {n}")
-            for n in _EXPONENTS
-        ),
+suite("fixed_power", _fixed_power)(
+    *(call(uniform(0.3, 3, 3, 4), exponent=n, note=f"by {n}") for n in _EXPONENTS),
+    call(uniform(0.3, 3), exponent=0.5, note="0-d"),
+    call(normal(0, 3), exponent=3.0, note="empty"),
+    call(integers(-5, 5, 3, 2), exponent=3.0, note="integers"),
+    call(away(3, 2), exponent=3.0, note="negative base"),
+    *(
+        call(*_SPECIAL.inputs, exponent=n, gradient=False, note=f"infinities by {n}")
+        for n in _EXPONENTS
     ),
 )
 
 _ORDERED = (
-    Sample((distinct(3, 4), distinct(3, 4, seed=1) + 0.03)),
-    Sample((distinct(3, 1), distinct(4, seed=1) + 0.03), note="broadcast"),
-    Sample((np.asarray(0.5), np.asarray(0.7)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
+    call(distinct(3, 4), distinct(3, 4, seed=1) + 0.03),
+    call(distinct(3, 1), distinct(4, seed=1) + 0.03, note="broadcast"),
+    call(np.asarray(0.5), np.asarray(0.7), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
     _INTEGERS,
     _SPECIAL_PAIRS,
 )
-suite("maximum", np.maximum, _ORDERED, errors_=_WRONG_REAL, either_zero=True)
-suite("minimum", np.minimum, _ORDERED, errors_=_WRONG_REAL, either_zero=True)
+suite("maximum", np.maximum, either_zero=True)(*_ORDERED, *_WRONG_REAL)
+suite("minimum", np.minimum, either_zero=True)(*_ORDERED, *_WRONG_REAL)
 
 
 def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
@@ -242,32 +211,23 @@ def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array
     return x if max is None else np.minimum(x, max)
 
 
-suite(
-    "clip",
-    _clip,
-    (
-        Sample((distinct(3, 4), np.asarray(-0.23), np.asarray(0.31))),
-        Sample((distinct(3, 4), np.asarray(-0.23)), note="min"),
-        Sample((distinct(3, 4), None, np.asarray(0.31)), note="max"),
-        Sample((distinct(3, 4), None, None), note="no bound"),
-        Sample((distinct(3, 1), distinct(4) - 0.33, distinct(4) + 0.21), note="broadcast"),
-        Sample((distinct(3, 4), np.asarray(0.41), np.asarray(-0.33)), note="min above max"),
-        Sample((np.asarray(2.0), np.asarray(0.0), np.asarray(1.0)), note="0-d"),
-        Sample((normal(0, 3), np.asarray(0.0), np.asarray(1.0)), note="empty"),
-        Sample((integers(-9, 9, 3, 4), np.asarray(-2), np.asarray(3)), note="integers"),
-        Sample(
-            (
-                np.array([np.nan, 1.0, 1.0, np.inf, -np.inf, -0.0]),
-                np.array([0.0, np.nan, 0.0, 0.0, -np.inf, 0.0]),
-                np.array([2.0, 2.0, np.nan, np.inf, 2.0, 2.0]),
-            ),
-            gradient=False,
-            note="infinities and NaN",
-        ),
+suite("clip", _clip, either_zero=True)(
+    call(distinct(3, 4), np.asarray(-0.23), np.asarray(0.31)),
+    call(distinct(3, 4), np.asarray(-0.23), note="min"),
+    call(distinct(3, 4), None, np.asarray(0.31), note="max"),
+    call(distinct(3, 4), None, None, note="no bound"),
+    call(distinct(3, 1), distinct(4) - 0.33, distinct(4) + 0.21, note="broadcast"),
+    call(distinct(3, 4), np.asarray(0.41), np.asarray(-0.33), note="min above max"),
+    call(np.asarray(2.0), np.asarray(0.0), np.asarray(1.0), note="0-d"),
+    call(normal(0, 3), np.asarray(0.0), np.asarray(1.0), note="empty"),
+    call(integers(-9, 9, 3, 4), np.asarray(-2), np.asarray(3), note="integers"),
+    call(
+        np.array([np.nan, 1.0, 1.0, np.inf, -np.inf, -0.0]),
+        np.array([0.0, np.nan, 0.0, 0.0, -np.inf, 0.0]),
+        np.array([2.0, 2.0, np.nan, np.inf, 2.0, 2.0]),
+        gradient=False,
+        note="infinities and NaN",
     ),
-    either_zero=True,
-    errors_=(
-        ((normal(2, 3), normal(2)), {}, errors.ShapeError),
-        ((booleans(3), booleans(3)), {}, errors.DTypeError),
-    ),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.DTypeError, booleans(3), booleans(3)),
 )

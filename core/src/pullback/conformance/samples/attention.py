@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import call, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -67,16 +67,15 @@ _CASES: tuple[tuple[Any, dict[str, Any], str], ...] = (
 suite(
     "scaled_dot_product_attention",
     _attention,
-    [Sample(inputs, how, note=note) for inputs, how, note in _CASES],
     scale=_size,
-    errors_=[
-        ((_Q, _K[..., :4], _V), {}, errors.ShapeError),
-        ((_Q, _K, _V[..., :5, :]), {}, errors.ShapeError),
-        ((_Q, _K[:, :3], _V[:, :3]), {}, errors.ShapeError),
-        ((_Q, _K[:1], _V[:1]), {}, errors.ShapeError),
-        ((_Q, _K, _V, normal(4, 6)), {}, errors.ShapeError),
-    ],
     without={"large": "every query meets every key"},
+)(
+    *(call(*inputs, **how, note=note) for inputs, how, note in _CASES),
+    wrong(errors.ShapeError, _Q, _K[..., :4], _V),
+    wrong(errors.ShapeError, _Q, _K, _V[..., :5, :]),
+    wrong(errors.ShapeError, _Q, _K[:, :3], _V[:, :3]),
+    wrong(errors.ShapeError, _Q, _K[:1], _V[:1]),
+    wrong(errors.ShapeError, _Q, _K, _V, normal(4, 6)),
 )
 
 
@@ -125,7 +124,6 @@ def _with_residuals(inputs: Any, how: dict[str, Any]) -> Any:
 suite(
     "scaled_dot_product_attention_gradient",
     _gradient,
-    [Sample(_with_residuals(inputs, how), how, note=note) for inputs, how, note in _CASES],
     scale=_gradient_scale,
     without={"large": "every query meets every key"},
-)
+)(*(call(*_with_residuals(inputs, how), **how, note=note) for inputs, how, note in _CASES))

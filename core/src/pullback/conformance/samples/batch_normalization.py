@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import call, normal, suite, wrong
 from pullback.conformance.samples.normalization import affine
 
 Array: TypeAlias = Any
@@ -45,23 +45,16 @@ def _sizes(
 
 
 _PARAMETERS = (normal(3, seed=1), normal(3, seed=2))
-suite(
-    "batch_norm",
-    _batch_norm,
-    [
-        Sample((normal(5, 3), *_PARAMETERS)),
-        Sample((normal(2, 4, 4, 3), None, None)),
-        Sample((normal(2, 3, 4, 4), *_PARAMETERS), {"axis": 1, "epsilon": 0.1}),
-        Sample((normal(4, 2, 3) + 50, _PARAMETERS[0], None), gradient=False, note="far from 0"),
-        Sample((normal(3, 4), None, _PARAMETERS[1]), {"axis": 0}),
-    ],
-    scale=_sizes,
-    errors_=[
-        ((normal(5, 3), normal(2), None), {}, errors.ShapeError),
-        ((normal(5, 3), normal(1), None), {}, errors.ShapeError),
-        ((normal(5, 3), None, normal(5)), {}, errors.ShapeError),
-        ((normal(5, 3), None, None), {"axis": 2}, errors.AxisError),
-    ],
+suite("batch_norm", _batch_norm, scale=_sizes)(
+    call(normal(5, 3), *_PARAMETERS),
+    call(normal(2, 4, 4, 3), None, None),
+    call(normal(2, 3, 4, 4), *_PARAMETERS, axis=1, epsilon=0.1),
+    call(normal(4, 2, 3) + 50, _PARAMETERS[0], None, gradient=False, note="far from 0"),
+    call(normal(3, 4), None, _PARAMETERS[1], axis=0),
+    wrong(errors.ShapeError, normal(5, 3), normal(2), None),
+    wrong(errors.ShapeError, normal(5, 3), normal(1), None),
+    wrong(errors.ShapeError, normal(5, 3), None, normal(5)),
+    wrong(errors.AxisError, normal(5, 3), None, None, axis=2),
 )
 
 
@@ -89,35 +82,27 @@ def _gradient_size(*inputs: Array, **how: Any) -> tuple[Array, Array, Array]:
     return _gradient(*sizes, **how, sign=1)
 
 
-suite(
-    "batch_norm_gradient",
-    _gradient,
-    [
-        Sample(
-            (
-                normal(5, 3),
-                normal(3),
-                normal(3) / 9,
-                normal(3) ** 2 + 1,
-                normal(5, 3, seed=2),
-                normal(3, seed=3),
-                normal(3, seed=4),
-            )
-        ),
-        Sample(
-            (
-                normal(2, 3, 4),
-                None,
-                normal(3) / 9,
-                normal(3) ** 2 + 1,
-                normal(2, 3, 4, seed=2),
-                normal(3, seed=3),
-                normal(3, seed=4),
-            ),
-            {"axis": 1, "epsilon": 0.1},
-        ),
-    ],
-    scale=_gradient_size,
+suite("batch_norm_gradient", _gradient, scale=_gradient_size)(
+    call(
+        normal(5, 3),
+        normal(3),
+        normal(3) / 9,
+        normal(3) ** 2 + 1,
+        normal(5, 3, seed=2),
+        normal(3, seed=3),
+        normal(3, seed=4),
+    ),
+    call(
+        normal(2, 3, 4),
+        None,
+        normal(3) / 9,
+        normal(3) ** 2 + 1,
+        normal(2, 3, 4, seed=2),
+        normal(3, seed=3),
+        normal(3, seed=4),
+        axis=1,
+        epsilon=0.1,
+    ),
 )
 
 
@@ -135,15 +120,10 @@ def _inference_size(x: Array, mean: Array, variance: Array, *rest: Array, **how:
 
 
 _MOMENTS = (normal(3, seed=3), normal(3, seed=4) ** 2 + 0.5)
-suite(
-    "batch_norm_inference",
-    _inference,
-    [
-        Sample((normal(5, 3), *_MOMENTS, *_PARAMETERS)),
-        Sample((normal(2, 3, 4), *_MOMENTS, None, None), {"axis": 1, "epsilon": 0.1}),
-        Sample((normal(2, 4, 3), *_MOMENTS, None, _PARAMETERS[1])),
-        Sample((normal(0, 3), *_MOMENTS, *_PARAMETERS), note="empty"),
-    ],
-    scale=_inference_size,
-    errors_=[((normal(5, 3), normal(2), normal(3), None, None), {}, errors.ShapeError)],
+suite("batch_norm_inference", _inference, scale=_inference_size)(
+    call(normal(5, 3), *_MOMENTS, *_PARAMETERS),
+    call(normal(2, 3, 4), *_MOMENTS, None, None, axis=1, epsilon=0.1),
+    call(normal(2, 4, 3), *_MOMENTS, None, _PARAMETERS[1]),
+    call(normal(0, 3), *_MOMENTS, *_PARAMETERS, note="empty"),
+    wrong(errors.ShapeError, normal(5, 3), normal(2), normal(3), None, None),
 )

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import Sample, call, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -140,57 +140,39 @@ def _of(kind: str) -> list[Sample]:
         g = normal(*out, seed=number + 2)
         note = f"case {number}"
         if kind == "conv":
-            samples.append(Sample((x, k), given, note=note))
+            samples.append(call(x, k, **given, note=note))
         elif kind == "input":
-            samples.append(Sample((g, k), {"input_shape": images, **given}, note=note))
+            samples.append(call(g, k, input_shape=images, **given, note=note))
         else:
-            samples.append(Sample((x, g), {"kernel_shape": kernel, **given}, note=note))
+            samples.append(call(x, g, kernel_shape=kernel, **given, note=note))
     return samples
 
 
-suite(
-    "conv",
-    _conv,
-    _of("conv"),
-    errors_=[
-        ((normal(1, 4, 4, 3), normal(2, 2, 2, 3)), {}, errors.ShapeError),
-        ((normal(4, 3), normal(2, 3)), {}, errors.ShapeError),
-        ((normal(1, 4, 4, 2), normal(2, 2, 2)), {}, errors.ShapeError),
-        ((normal(1, 4, 4, 2), normal(2, 2, 1, 3)), {"groups": 2}, errors.ShapeError),
-        ((normal(1, 4, 2), normal(2, 2, 3)), {"strides": 0}, errors.ShapeError),
-        ((normal(1, 4, 2), normal(2, 2, 3)), {"strides": (1, 1)}, errors.ShapeError),
-        ((normal(1, 4, 2), normal(2, 2, 3)), {"padding": -1}, errors.ShapeError),
-        ((normal(1, 4, 2), normal(2, 2, 3)), {"padding": "full"}, errors.InputValueError),
-        ((normal(1, 4, 2), normal(2, 2, 3)), {"strides": 1.5}, errors.InputTypeError),
-        ((normal(1, 4, 2), normal(2, 2, 3)), {"data_format": "NHWC"}, errors.InputValueError),
-    ],
-    without={"large": "the reference takes one step at a time"},
+suite("conv", _conv, without={"large": "the reference takes one step at a time"})(
+    *_of("conv"),
+    wrong(errors.ShapeError, normal(1, 4, 4, 3), normal(2, 2, 2, 3)),
+    wrong(errors.ShapeError, normal(4, 3), normal(2, 3)),
+    wrong(errors.ShapeError, normal(1, 4, 4, 2), normal(2, 2, 2)),
+    wrong(errors.ShapeError, normal(1, 4, 4, 2), normal(2, 2, 1, 3), groups=2),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(2, 2, 3), strides=0),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(2, 2, 3), strides=(1, 1)),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(2, 2, 3), padding=-1),
+    wrong(errors.InputValueError, normal(1, 4, 2), normal(2, 2, 3), padding="full"),
+    wrong(errors.InputTypeError, normal(1, 4, 2), normal(2, 2, 3), strides=1.5),
+    wrong(errors.InputValueError, normal(1, 4, 2), normal(2, 2, 3), data_format="NHWC"),
 )
 suite(
     "conv_input_gradient",
     _input_gradient,
-    _of("input"),
-    errors_=[
-        (
-            (normal(1, 4, 3), normal(2, 2, 3)),
-            {"input_shape": (1, 4, 2)},
-            errors.ShapeError,
-        ),
-    ],
     without={"sizes": "the reference takes one step at a time"},
-)
+)(*_of("input"), wrong(errors.ShapeError, normal(1, 4, 3), normal(2, 2, 3), input_shape=(1, 4, 2)))
 suite(
     "conv_kernel_gradient",
     _kernel_gradient,
-    _of("kernel"),
-    errors_=[
-        (
-            (normal(1, 4, 2), normal(1, 4, 3)),
-            {"kernel_shape": (2, 2, 3)},
-            errors.ShapeError,
-        ),
-    ],
     without={"sizes": "the reference takes one step at a time"},
+)(
+    *_of("kernel"),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(1, 4, 3), kernel_shape=(2, 2, 3)),
 )
 
 
@@ -238,22 +220,16 @@ def _conv_transpose(
 
 
 suite(
-    "conv_transpose",
-    _conv_transpose,
-    [
-        Sample((normal(2, 3, 3), normal(3, 4, 3))),
-        Sample((normal(1, 3, 3), normal(2, 4, 3)), {"strides": 3}),
-        Sample((normal(1, 3, 4, 2), normal(3, 3, 5, 2)), {"strides": 2, "padding": "same"}),
-        Sample((normal(1, 3, 4, 2), normal(4, 2, 3, 2)), {"strides": (2, 1), "padding": 1}),
-        Sample(
-            (normal(1, 3, 2), normal(3, 4, 2)),
-            {"strides": 2, "padding": ((1, 1),), "output_padding": 1},
-        ),
-        Sample((normal(1, 3, 2), normal(2, 4, 2)), {"dilation": 2}),
-        Sample((normal(1, 3, 4), normal(2, 3, 4)), {"groups": 2, "strides": 2}),
-        Sample((normal(1, 2, 3, 3), normal(2, 2, 3, 2)), {"data_format": "channels_first"}),
-        Sample((normal(0, 3, 3), normal(3, 4, 3)), note="empty"),
-    ],
-    errors_=[((normal(1, 3, 2), normal(2, 4, 3)), {}, errors.ShapeError)],
-    without={"large": "the reference takes one step at a time"},
+    "conv_transpose", _conv_transpose, without={"large": "the reference takes one step at a time"}
+)(
+    call(normal(2, 3, 3), normal(3, 4, 3)),
+    call(normal(1, 3, 3), normal(2, 4, 3), strides=3),
+    call(normal(1, 3, 4, 2), normal(3, 3, 5, 2), strides=2, padding="same"),
+    call(normal(1, 3, 4, 2), normal(4, 2, 3, 2), strides=(2, 1), padding=1),
+    call(normal(1, 3, 2), normal(3, 4, 2), strides=2, padding=((1, 1),), output_padding=1),
+    call(normal(1, 3, 2), normal(2, 4, 2), dilation=2),
+    call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2),
+    call(normal(1, 2, 3, 3), normal(2, 2, 3, 2), data_format="channels_first"),
+    call(normal(0, 3, 3), normal(3, 4, 3), note="empty"),
+    wrong(errors.ShapeError, normal(1, 3, 2), normal(2, 4, 3)),
 )

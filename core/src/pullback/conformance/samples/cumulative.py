@@ -11,18 +11,20 @@ from pullback.conformance.sample import (
     Array,
     Sample,
     booleans,
+    call,
     cnormal,
     distinct,
     integers,
     normal,
     suite,
     uniform,
+    wrong,
 )
 
 _ERRORS = [
-    ((normal(2, 3),), {}, errors.AxisError),
-    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
-    ((normal(),), {}, errors.AxisError),
+    wrong(errors.AxisError, normal(2, 3)),
+    wrong(errors.AxisError, normal(2, 3), axis=2),
+    wrong(errors.AxisError, normal()),
 ]
 
 
@@ -49,24 +51,24 @@ _STRANGE = np.array([[1.0, np.nan, 2.0], [np.inf, 1.0, -3.0], [1.0, -np.inf, np.
 
 def _samples(x: Array) -> list[Sample]:
     return [
-        Sample((x[0],)),
-        Sample((x,), {"axis": 0}),
-        Sample((x,), {"axis": -1}),
-        Sample((x[:, :1],), {"axis": 1}),
-        Sample((x[:, :0],), {"axis": 1}),
-        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
+        call(x[0]),
+        call(x, axis=0),
+        call(x, axis=-1),
+        call(x[:, :1], axis=1),
+        call(x[:, :0], axis=1),
+        call(_STRANGE, axis=1, gradient=False, note="infinities and NaN"),
     ]
 
 
 def _initial(x: Array) -> list[Sample]:
     return [
-        Sample((x,), {"axis": 1, "include_initial": True}),
-        Sample((x[:, :0],), {"axis": 1, "include_initial": True}, note="nothing"),
-        Sample((x,), {"axis": 0, "dtype": "float64"}, dtypes=("float32", "float64")),
-        Sample((integers(1, 4, 3, 4),), {"axis": 1}, note="integers"),
-        Sample((integers(1, 4, 3, 4).astype(np.int8),), {"axis": 1}, note="small integers"),
-        Sample((booleans(5),), {"include_initial": True}, note="truth values"),
-        Sample((cnormal(2, 3),), {"axis": 1}),
+        call(x, axis=1, include_initial=True),
+        call(x[:, :0], axis=1, include_initial=True, note="nothing"),
+        call(x, axis=0, dtype="float64", dtypes=("float32", "float64")),
+        call(integers(1, 4, 3, 4), axis=1, note="integers"),
+        call(integers(1, 4, 3, 4).astype(np.int8), axis=1, note="small integers"),
+        call(booleans(5), include_initial=True, note="truth values"),
+        call(cnormal(2, 3), axis=1),
     ]
 
 
@@ -79,48 +81,35 @@ def _running_logsumexp(x: Array, *, axis: int | None = None) -> Array:
     return np.moveaxis(y, -1, axis or 0)
 
 
-suite(
-    "cumulative_sum",
-    _running(np.cumsum, 0),
-    [
-        *_samples(normal(3, 4)),
-        *_initial(normal(3, 4)),
-        Sample((uniform(0, 1, 3000, 2),), {"axis": 0}, note="long"),
-    ],
-    errors_=_ERRORS,
+suite("cumulative_sum", _running(np.cumsum, 0))(
+    *_samples(normal(3, 4)),
+    *_initial(normal(3, 4)),
+    call(uniform(0, 1, 3000, 2), axis=0, note="long"),
+    *_ERRORS,
 )
 suite(
     "cumulative_prod",
     _running(np.cumprod, 1),
-    [
-        *_samples(uniform(0.5, 2, 3, 5)),
-        *_initial(uniform(0.5, 2, 3, 5)),
-        Sample((_ZEROS,), {"axis": 1}, note="zeros"),
-    ],
-    errors_=_ERRORS,
     without={"large": "a product of thousands leaves the range"},
+)(
+    *_samples(uniform(0.5, 2, 3, 5)),
+    *_initial(uniform(0.5, 2, 3, 5)),
+    call(_ZEROS, axis=1, note="zeros"),
+    *_ERRORS,
 )
-suite(
-    "cumulative_logsumexp",
-    _running_logsumexp,
-    [
-        *_samples(normal(3, 5)),
-        Sample((normal(3, 4) * 1000,), {"axis": 1}, gradient=False, note="large"),
-        Sample((np.array([-np.inf, -np.inf, 0.0]),), gradient=False, note="empty sums"),
-    ],
-    errors_=_ERRORS,
+suite("cumulative_logsumexp", _running_logsumexp)(
+    *_samples(normal(3, 5)),
+    call(normal(3, 4) * 1000, axis=1, gradient=False, note="large"),
+    call(np.array([-np.inf, -np.inf, 0.0]), gradient=False, note="empty sums"),
+    *_ERRORS,
 )
 suite(
     "cumulative_max",
     lambda x, *, axis=None: np.maximum.accumulate(x, axis=axis or 0),
-    [*_samples(distinct(3, 5)), Sample((integers(-5, 5, 7),))],
-    errors_=_ERRORS,
     either_zero=True,
-)
+)(*_samples(distinct(3, 5)), call(integers(-5, 5, 7)), *_ERRORS)
 suite(
     "cumulative_min",
     lambda x, *, axis=None: np.minimum.accumulate(x, axis=axis or 0),
-    [*_samples(distinct(3, 5)), Sample((integers(-5, 5, 7),))],
-    errors_=_ERRORS,
     either_zero=True,
-)
+)(*_samples(distinct(3, 5)), call(integers(-5, 5, 7)), *_ERRORS)

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, cnormal, normal, suite
+from pullback.conformance.sample import Array, call, cnormal, normal, suite, wrong
 from pullback.conformance.samples.eigenvalues import turned, turned_pair
 
-_NO_MATRIX: list[Any] = [((normal(3),), {}, errors.ShapeError)]
+_NO_MATRIX: list[Any] = [wrong(errors.ShapeError, normal(3))]
 
 _TALL_AND_WIDE = [
-    Sample((normal(3, 3),)),
-    Sample((normal(4, 2),)),
-    Sample((normal(2, 4),)),
-    Sample((normal(2, 3, 2),)),
-    Sample((cnormal(3, 2),)),
-    Sample((cnormal(2, 3),)),
-    Sample((normal(0, 3, 2),), note="no matrices"),
+    call(normal(3, 3)),
+    call(normal(4, 2)),
+    call(normal(2, 4)),
+    call(normal(2, 3, 2)),
+    call(cnormal(3, 2)),
+    call(cnormal(2, 3)),
+    call(normal(0, 3, 2), note="no matrices"),
 ]
 
 
@@ -33,16 +33,12 @@ def _signed_factors(inputs: Any, found: Any) -> Any:
     )
 
 
-suite(
-    "qr",
-    lambda x, *, mode="reduced": tuple(np.linalg.qr(x, mode)),
-    [
-        *_TALL_AND_WIDE,
-        Sample((normal(3, 2),), {"mode": "complete"}, gradient=False),
-        Sample((normal(2, 4),), {"mode": "complete"}),
-    ],
-    errors_=[*_NO_MATRIX, ((normal(2, 2),), {"mode": "raw"}, errors.InputValueError)],
-    compare=_signed_factors,
+suite("qr", lambda x, *, mode="reduced": tuple(np.linalg.qr(x, mode)), compare=_signed_factors)(
+    *_TALL_AND_WIDE,
+    call(normal(3, 2), mode="complete", gradient=False),
+    call(normal(2, 4), mode="complete"),
+    *_NO_MATRIX,
+    wrong(errors.InputValueError, normal(2, 2), mode="raw"),
 )
 
 
@@ -62,22 +58,18 @@ def _unsigned(inputs: Any, found: Any) -> Any:
 suite(
     "svd",
     lambda x, *, full_matrices=True: tuple(np.linalg.svd(x, full_matrices)),
-    [
-        *(
-            Sample(one.inputs, {"full_matrices": False}, gradient=one.inputs[0].dtype.kind == "f")
-            for one in _TALL_AND_WIDE
-        ),
-        *(Sample((x,), gradient=False) for x in (normal(3, 3), normal(3, 2), normal(2, 2, 3))),
-        Sample((cnormal(3, 2),), gradient=False),
-    ],
-    errors_=_NO_MATRIX,
     compare=_unsigned,
+)(
+    *(
+        call(*one.inputs, full_matrices=False, gradient=one.inputs[0].dtype.kind == "f")
+        for one in _TALL_AND_WIDE
+    ),
+    *(call(x, gradient=False) for x in (normal(3, 3), normal(3, 2), normal(2, 2, 3))),
+    call(cnormal(3, 2), gradient=False),
+    *_NO_MATRIX,
 )
-suite(
-    "svdvals",
-    lambda x: np.linalg.svd(x, compute_uv=False),
-    [*_TALL_AND_WIDE, Sample((np.ones((3, 3)),), gradient=False, note="rank 1")],
-    errors_=_NO_MATRIX,
+suite("svdvals", lambda x: np.linalg.svd(x, compute_uv=False))(
+    *_TALL_AND_WIDE, call(np.ones((3, 3)), gradient=False, note="rank 1"), *_NO_MATRIX
 )
 
 _RANK_1 = np.outer([1.0, 2.0, 3.0], [1.0, -1.0])
@@ -89,17 +81,13 @@ def _rank(x: Array, rtol: Any = None) -> Any:
     return np.sum(s > np.asarray(rtol)[..., None] * s[..., :1], axis=-1, dtype=np.int64)
 
 
-suite(
-    "matrix_rank",
-    _rank,
-    [
-        *_TALL_AND_WIDE,
-        Sample((_RANK_1,), note="rank 1"),
-        Sample((np.zeros((2, 3)),), note="rank 0"),
-        Sample((np.diag([1.0, 0.1, 0.01]), np.asarray(0.05)), note="one tolerance"),
-        Sample((np.stack([np.diag([1.0, 0.1])] * 2), np.array([0.5, 0.01])), note="several"),
-    ],
-    errors_=_NO_MATRIX,
+suite("matrix_rank", _rank)(
+    *_TALL_AND_WIDE,
+    call(_RANK_1, note="rank 1"),
+    call(np.zeros((2, 3)), note="rank 0"),
+    call(np.diag([1.0, 0.1, 0.01]), np.asarray(0.05), note="one tolerance"),
+    call(np.stack([np.diag([1.0, 0.1])] * 2), np.array([0.5, 0.01]), note="several"),
+    *_NO_MATRIX,
 )
 
 
@@ -109,13 +97,9 @@ def _pinv(x: Array, rtol: Any = None) -> Any:
     return np.linalg.pinv(x, rcond=rtol)
 
 
-suite(
-    "pinv",
-    _pinv,
-    [
-        *_TALL_AND_WIDE,
-        Sample((_RANK_1,), gradient=False, note="rank 1"),
-        Sample((np.diag([1.0, 0.1, 0.01]), np.asarray(0.05)), gradient=False, note="a tolerance"),
-    ],
-    errors_=_NO_MATRIX,
+suite("pinv", _pinv)(
+    *_TALL_AND_WIDE,
+    call(_RANK_1, gradient=False, note="rank 1"),
+    call(np.diag([1.0, 0.1, 0.01]), np.asarray(0.05), gradient=False, note="a tolerance"),
+    *_NO_MATRIX,
 )

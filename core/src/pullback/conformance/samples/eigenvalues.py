@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.sample import Array, Sample, cnormal, normal, suite
+from pullback.conformance.sample import Array, call, cnormal, normal, suite
 from pullback.conformance.samples.solvers import NOT_SQUARE, cdefinite, definite
 
 
@@ -34,37 +34,31 @@ def turned_pair(columns: Array, rows: Array) -> tuple[Array, Array]:
 
 
 _SYMMETRIC = [
-    Sample((definite(3, 3),)),
-    Sample((definite(2, 4, 4),)),
-    Sample((definite(3, 3) + np.triu(normal(3, 3), 1) / 9,), note="not symmetric"),
-    Sample((cdefinite(2, 3, 3),), gradient=False, note="complex"),
-    Sample((np.diag([2.0, -1.0, 0.5]),), gradient=False, note="diagonal"),
-    Sample((normal(1, 1),)),
-    Sample((normal(0, 3, 3),), note="no matrices"),
+    call(definite(3, 3)),
+    call(definite(2, 4, 4)),
+    call(definite(3, 3) + np.triu(normal(3, 3), 1) / 9, note="not symmetric"),
+    call(cdefinite(2, 3, 3), gradient=False, note="complex"),
+    call(np.diag([2.0, -1.0, 0.5]), gradient=False, note="diagonal"),
+    call(normal(1, 1)),
+    call(normal(0, 3, 3), note="no matrices"),
 ]
 suite(
     "eigh",
     lambda x: tuple(np.linalg.eigh(_hermitian(x))),
-    _SYMMETRIC,
-    errors_=NOT_SQUARE,
     compare=lambda inputs, found: (found[0], turned(found[1])),
-)
-suite(
-    "eigvalsh",
-    lambda x: np.linalg.eigvalsh(_hermitian(x)),
-    [
-        *(Sample(one.inputs, note=one.note) for one in _SYMMETRIC),
-        Sample((np.eye(3),), gradient=False, note="equal"),
-    ],
-    errors_=NOT_SQUARE,
+)(*_SYMMETRIC, *NOT_SQUARE)
+suite("eigvalsh", lambda x: np.linalg.eigvalsh(_hermitian(x)))(
+    *(call(*one.inputs, note=one.note) for one in _SYMMETRIC),
+    call(np.eye(3), gradient=False, note="equal"),
+    *NOT_SQUARE,
 )
 
 _GENERAL = [
-    Sample((normal(3, 3, seed=2),), gradient=False),
-    Sample((normal(2, 4, 4),), gradient=False),
-    Sample((cnormal(3, 3),), gradient=False),
-    Sample((np.array([[0.0, 1.0], [-1.0, 0.0]]),), gradient=False, note="a rotation"),
-    Sample((normal(0, 3, 3),), note="no matrices"),
+    call(normal(3, 3, seed=2), gradient=False),
+    call(normal(2, 4, 4), gradient=False),
+    call(cnormal(3, 3), gradient=False),
+    call(np.array([[0.0, 1.0], [-1.0, 0.0]]), gradient=False, note="a rotation"),
+    call(normal(0, 3, 3), note="no matrices"),
 ]
 
 
@@ -83,17 +77,11 @@ def _in_order(inputs: Any, found: Any) -> Any:
     return np.take_along_axis(values, order, axis=-1), turned(vectors)
 
 
-suite(
-    "eig",
-    lambda x: tuple(map(_complex, np.linalg.eig(x))),
-    _GENERAL,
-    errors_=NOT_SQUARE,
-    compare=_in_order,
+suite("eig", lambda x: tuple(map(_complex, np.linalg.eig(x))), compare=_in_order)(
+    *_GENERAL, *NOT_SQUARE
 )
 suite(
     "eigvals",
     lambda x: _complex(np.linalg.eigvals(x)),
-    _GENERAL,
-    errors_=NOT_SQUARE,
     compare=lambda inputs, found: np.take_along_axis(found, _ordered(found), axis=-1),
-)
+)(*_GENERAL, *NOT_SQUARE)

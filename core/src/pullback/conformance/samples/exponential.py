@@ -10,37 +10,38 @@ from pullback import errors
 from pullback.conformance.sample import (
     Array,
     Sample,
-    WrongCalls,
     booleans,
+    call,
     cnormal,
     integers,
     normal,
     suite,
     uniform,
+    wrong,
 )
 
 _SHAPES = (
-    Sample((uniform(0.1, 3, 3, 4),)),
-    Sample((uniform(0.1, 3),), note="0-d"),
-    Sample((normal(0, 3),), note="empty"),
-    Sample((integers(1, 9, 3, 2),), note="integers"),
-    Sample((np.array([0.0, -0.0, np.inf, -np.inf, np.nan]),), gradient=False, note="special"),
+    call(uniform(0.1, 3, 3, 4)),
+    call(uniform(0.1, 3), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    call(integers(1, 9, 3, 2), note="integers"),
+    call(np.array([0.0, -0.0, np.inf, -np.inf, np.nan]), gradient=False, note="special"),
 )
-_COMPLEX = Sample((cnormal(3, 4),), note="complex")
-_SMALL_COMPLEX = Sample(
-    (np.array([1e-9 - 1e-12j, -1e-9 + 1e-3j, 1e-30j, -5e-7 + 1e-3j]),),
+_COMPLEX = call(cnormal(3, 4), note="complex")
+_SMALL_COMPLEX = call(
+    np.array([1e-9 - 1e-12j, -1e-9 + 1e-3j, 1e-30j, -5e-7 + 1e-3j]),
     gradient=False,
     note="small complex",
 )
-_ANY_SIGN = Sample((normal(3, 4, seed=1) * 3,), note="both signs")
-_SMALL = Sample(
-    (np.concatenate([10.0 ** np.arange(-37, 0, 3), -(10.0 ** np.arange(-37, 0, 3))]),),
+_ANY_SIGN = call(normal(3, 4, seed=1) * 3, note="both signs")
+_SMALL = call(
+    np.concatenate([10.0 ** np.arange(-37, 0, 3), -(10.0 ** np.arange(-37, 0, 3))]),
     gradient=False,
     note="small",
 )
-_POSITIVE = Sample((10.0 ** np.arange(-37.0, 38.0, 2.5),), gradient=False, note="all sizes")
-_EXPONENTS = Sample((np.linspace(-104.0, 90.0, 98),), gradient=False, note="all sizes")
-_NEGATIVE = Sample((np.array([-1.0, -1e-30]),), gradient=False, note="no result")
+_POSITIVE = call(10.0 ** np.arange(-37.0, 38.0, 2.5), gradient=False, note="all sizes")
+_EXPONENTS = call(np.linspace(-104.0, 90.0, 98), gradient=False, note="all sizes")
+_NEGATIVE = call(np.array([-1.0, -1e-30]), gradient=False, note="no result")
 
 
 def _both(*samples: Sample) -> tuple[Sample, ...]:
@@ -55,44 +56,40 @@ def _log1p(x: Any) -> Any:
     return 0.5 * np.log1p(a * (2 + a) + b * b) + 1j * np.arctan2(b, 1 + a)
 
 
-_COMPLEX_IS_WRONG: WrongCalls = (((cnormal(3),), {}, errors.DTypeError),)
+_COMPLEX_IS_WRONG = (wrong(errors.DTypeError, cnormal(3)),)
 
-suite("exp", np.exp, _both(_ANY_SIGN, _EXPONENTS))
-suite(
-    "exp2",
-    np.exp2,
-    (
-        *_SHAPES,
-        _ANY_SIGN,
-        Sample((np.linspace(-151.0, 130.0, 98),), gradient=False, note="all sizes"),
-    ),
-    errors_=_COMPLEX_IS_WRONG,
+suite("exp", np.exp)(*_both(_ANY_SIGN, _EXPONENTS))
+suite("exp2", np.exp2)(
+    *_SHAPES,
+    _ANY_SIGN,
+    call(np.linspace(-151.0, 130.0, 98), gradient=False, note="all sizes"),
+    *_COMPLEX_IS_WRONG,
 )
-suite("expm1", np.expm1, _both(_SMALL_COMPLEX, _ANY_SIGN, _SMALL, _EXPONENTS))
-suite("log", np.log, _both(_POSITIVE, _NEGATIVE))
-suite("log1p", _log1p, _both(_SMALL_COMPLEX, _SMALL, _POSITIVE))
-suite("log2", np.log2, _both(_POSITIVE, _NEGATIVE))
-suite("log10", np.log10, _both(_POSITIVE, _NEGATIVE))
-suite("sqrt", np.sqrt, _both(_POSITIVE, _NEGATIVE))
+suite("expm1", np.expm1)(*_both(_SMALL_COMPLEX, _ANY_SIGN, _SMALL, _EXPONENTS))
+suite("log", np.log)(*_both(_POSITIVE, _NEGATIVE))
+suite("log1p", _log1p)(*_both(_SMALL_COMPLEX, _SMALL, _POSITIVE))
+suite("log2", np.log2)(*_both(_POSITIVE, _NEGATIVE))
+suite("log10", np.log10)(*_both(_POSITIVE, _NEGATIVE))
+suite("sqrt", np.sqrt)(*_both(_POSITIVE, _NEGATIVE))
 
 _EXTREMES = np.array([0.0, 1e30, -1e30, 700.0, -700.0, np.inf, -np.inf, np.nan])
 _PAIRS = (
-    Sample((normal(3, 4), normal(3, 4, seed=1))),
-    Sample((normal(3, 1), normal(4, seed=1)), note="broadcast"),
-    Sample((normal(), normal(seed=1)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
-    Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
-    Sample((_EXTREMES[:, None], _EXTREMES), gradient=False, note="extremes"),
-    Sample((np.array([0.5, -3.0]), np.array([0.5, -3.0])), note="equal"),
+    call(normal(3, 4), normal(3, 4, seed=1)),
+    call(normal(3, 1), normal(4, seed=1), note="broadcast"),
+    call(normal(), normal(seed=1), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
+    call(_EXTREMES[:, None], _EXTREMES, gradient=False, note="extremes"),
+    call(np.array([0.5, -3.0]), np.array([0.5, -3.0]), note="equal"),
 )
-_WRONG_PAIRS: WrongCalls = (
-    ((normal(2, 3), normal(2)), {}, errors.ShapeError),
-    ((cnormal(3), cnormal(3)), {}, errors.DTypeError),
-    ((booleans(2, 3), booleans(2)), {}, errors.ShapeError),
+_WRONG_PAIRS = (
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.DTypeError, cnormal(3), cnormal(3)),
+    wrong(errors.ShapeError, booleans(2, 3), booleans(2)),
 )
-suite("logaddexp", np.logaddexp, _PAIRS, errors_=_WRONG_PAIRS)
-suite("logaddexp2", np.logaddexp2, _PAIRS, errors_=_WRONG_PAIRS)
-suite("cbrt", np.cbrt, (*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE), errors_=_COMPLEX_IS_WRONG)
+suite("logaddexp", np.logaddexp)(*_PAIRS, *_WRONG_PAIRS)
+suite("logaddexp2", np.logaddexp2)(*_PAIRS, *_WRONG_PAIRS)
+suite("cbrt", np.cbrt)(*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE, *_COMPLEX_IS_WRONG)
 
 _SCALED = np.array([1.0, -0.75, 3e-39, 1e-45, 1e38, 0.0, -0.0, np.inf, -np.inf, np.nan])
 
@@ -103,28 +100,18 @@ def _ldexp(x1: Array, x2: Array) -> Array:
     return np.asarray(np.ldexp(x1, exponent.astype(np.int64)))
 
 
-suite(
-    "ldexp",
-    _ldexp,
-    (
-        Sample((normal(3, 4), integers(-9, 9, 3, 4))),
-        Sample((normal(3, 1), integers(-9, 9, 4)), note="broadcast"),
-        Sample((normal(), integers(-9, 9)), note="0-d"),
-        Sample((normal(0, 3), integers(1, 3, 1, 3)), note="empty"),
-        Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
-        Sample((_SCALED[:, None], integers(-300, 300, 41)), gradient=False, note="all sizes"),
-        Sample(
-            (normal(4), np.array([-(2**31), 2**31 - 1, 0, 1], np.int32)), gradient=False, note="far"
-        ),
-        Sample(
-            (normal(3), np.array([-128, 127, 3], np.int8)), gradient=False, note="small integers"
-        ),
-        Sample((normal(3), np.array([2**63, 2, 3], np.uint64)), gradient=False, note="unsigned"),
-    ),
-    errors_=(
-        ((normal(2, 3), integers(1, 3, 2)), {}, errors.ShapeError),
-        ((normal(3), normal(3)), {}, errors.DTypeError),
-        ((cnormal(3), integers(1, 3, 3)), {}, errors.DTypeError),
-    ),
+suite("ldexp", _ldexp)(
+    call(normal(3, 4), integers(-9, 9, 3, 4)),
+    call(normal(3, 1), integers(-9, 9, 4), note="broadcast"),
+    call(normal(), integers(-9, 9), note="0-d"),
+    call(normal(0, 3), integers(1, 3, 1, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
+    call(_SCALED[:, None], integers(-300, 300, 41), gradient=False, note="all sizes"),
+    call(normal(4), np.array([-(2**31), 2**31 - 1, 0, 1], np.int32), gradient=False, note="far"),
+    call(normal(3), np.array([-128, 127, 3], np.int8), gradient=False, note="small integers"),
+    call(normal(3), np.array([2**63, 2, 3], np.uint64), gradient=False, note="unsigned"),
+    wrong(errors.ShapeError, normal(2, 3), integers(1, 3, 2)),
+    wrong(errors.DTypeError, normal(3), normal(3)),
+    wrong(errors.DTypeError, cnormal(3), integers(1, 3, 3)),
 )
-suite("frexp", np.frexp, (*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE), errors_=_COMPLEX_IS_WRONG)
+suite("frexp", np.frexp)(*_SHAPES, _ANY_SIGN, _SMALL, _POSITIVE, *_COMPLEX_IS_WRONG)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, cnormal, integers, normal, suite
+from pullback.conformance.sample import Array, Sample, call, cnormal, integers, normal, suite, wrong
 
 
 def _reference(name: str) -> Any:
@@ -29,39 +29,34 @@ _ATTRIBUTES: tuple[dict[str, Any], ...] = (
     {"n": 1},
 )
 _WRONG: list[Any] = [
-    ((normal(3, 4),), {"axis": 2}, errors.AxisError),
-    ((normal(3, 4),), {"n": 0}, errors.InputValueError),
-    ((normal(3, 4),), {"norm": "unitary"}, errors.InputValueError),
+    wrong(errors.AxisError, normal(3, 4), axis=2),
+    wrong(errors.InputValueError, normal(3, 4), n=0),
+    wrong(errors.InputValueError, normal(3, 4), norm="unitary"),
 ]
 
 
 def _over(x: Array, *more: Sample) -> list[Sample]:
-    return [*(Sample((x,), attributes) for attributes in _ATTRIBUTES), *more]
+    return [*(call(x, **attributes) for attributes in _ATTRIBUTES), *more]
 
 
 _COMPLEX = _over(
     cnormal(5, 6),
-    Sample((cnormal(1),)),
-    Sample((cnormal(0, 4),), note="no lines"),
-    Sample((normal(3, 5),), note="real"),
-    Sample((integers(-5, 5, 6),), note="integers"),
-    Sample((normal(300),), note="long"),
+    call(cnormal(1)),
+    call(cnormal(0, 4), note="no lines"),
+    call(normal(3, 5), note="real"),
+    call(integers(-5, 5, 6), note="integers"),
+    call(normal(300), note="long"),
 )
 _REAL = _over(
     normal(5, 6),
-    Sample((normal(1),)),
-    Sample((normal(3, 5),)),
-    Sample((normal(0, 4),), note="no lines"),
-    Sample((integers(-5, 5, 6),), note="integers"),
+    call(normal(1)),
+    call(normal(3, 5)),
+    call(normal(0, 4), note="no lines"),
+    call(integers(-5, 5, 6), note="integers"),
 )
 for _name in ("fft", "ifft"):
-    suite(_name, _reference(_name), _COMPLEX, errors_=_WRONG)
+    suite(_name, _reference(_name))(*_COMPLEX, *_WRONG)
 for _name in ("rfft", "ihfft"):
-    suite(
-        _name,
-        _reference(_name),
-        _REAL,
-        errors_=[*_WRONG, ((cnormal(3),), {}, errors.DTypeError)],
-    )
+    suite(_name, _reference(_name))(*_REAL, *_WRONG, wrong(errors.DTypeError, cnormal(3)))
 for _name in ("irfft", "hfft"):
-    suite(_name, _reference(_name), _COMPLEX[:7] + _COMPLEX[8:], errors_=_WRONG)
+    suite(_name, _reference(_name))(*_COMPLEX[:7] + _COMPLEX[8:], *_WRONG)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, cnormal, integers, normal, suite
+from pullback.conformance.sample import Array, Sample, call, cnormal, integers, normal, suite, wrong
 
 
 def _reference(name: str) -> Any:
@@ -30,41 +30,35 @@ _ATTRIBUTES: tuple[dict[str, Any], ...] = (
     {"s": (5, 2), "axes": (1, 0)},
 )
 _WRONG: list[Any] = [
-    ((normal(3, 4),), {"axes": (2,)}, errors.AxisError),
-    ((normal(3, 4),), {"axes": (0, -2)}, errors.AxisError),
-    ((normal(3, 4),), {"s": (2,), "axes": (0, 1)}, errors.InputValueError),
-    ((normal(3, 4),), {"norm": "unitary"}, errors.InputValueError),
+    wrong(errors.AxisError, normal(3, 4), axes=(2,)),
+    wrong(errors.AxisError, normal(3, 4), axes=(0, -2)),
+    wrong(errors.InputValueError, normal(3, 4), s=(2,), axes=(0, 1)),
+    wrong(errors.InputValueError, normal(3, 4), norm="unitary"),
 ]
 
 
 def _over(x: Array) -> list[Sample]:
-    return [*(Sample((x,), attributes) for attributes in _ATTRIBUTES), Sample((normal(3, 4),))]
+    return [*(call(x, **attributes) for attributes in _ATTRIBUTES), call(normal(3, 4))]
 
 
 for _name in ("fftn", "ifftn"):
-    suite(
-        _name,
-        _reference(_name),
-        [*_over(cnormal(3, 2, 4)), Sample((normal(3),), {"axes": ()}, note="no axes")],
-        errors_=_WRONG,
+    suite(_name, _reference(_name))(
+        *_over(cnormal(3, 2, 4)), call(normal(3), axes=(), note="no axes"), *_WRONG
     )
-suite(
-    "rfftn",
-    _reference("rfftn"),
-    _over(normal(3, 2, 4)),
-    errors_=[*_WRONG, ((cnormal(3, 4),), {}, errors.DTypeError)],
+suite("rfftn", _reference("rfftn"))(
+    *_over(normal(3, 2, 4)), *_WRONG, wrong(errors.DTypeError, cnormal(3, 4))
 )
-suite("irfftn", _reference("irfftn"), _over(cnormal(3, 2, 4)), errors_=_WRONG)
+suite("irfftn", _reference("irfftn"))(*_over(cnormal(3, 2, 4)), *_WRONG)
 
 _SHIFTS = [
-    Sample((normal(5),)),
-    Sample((normal(4, 3),)),
-    Sample((normal(4, 3),), {"axes": 0}),
-    Sample((normal(2, 3, 5),), {"axes": (2, 1)}),
-    Sample((cnormal(4),)),
-    Sample((integers(-5, 5, 6),)),
-    Sample((normal(0),)),
+    call(normal(5)),
+    call(normal(4, 3)),
+    call(normal(4, 3), axes=0),
+    call(normal(2, 3, 5), axes=(2, 1)),
+    call(cnormal(4)),
+    call(integers(-5, 5, 6)),
+    call(normal(0)),
 ]
-_AXIS = [((normal(3),), {"axes": 1}, errors.AxisError)]
-suite("fftshift", lambda x, *, axes=None: np.fft.fftshift(x, axes), _SHIFTS, errors_=_AXIS)
-suite("ifftshift", lambda x, *, axes=None: np.fft.ifftshift(x, axes), _SHIFTS, errors_=_AXIS)
+_AXIS = [wrong(errors.AxisError, normal(3), axes=1)]
+suite("fftshift", lambda x, *, axes=None: np.fft.fftshift(x, axes))(*_SHIFTS, *_AXIS)
+suite("ifftshift", lambda x, *, axes=None: np.fft.ifftshift(x, axes))(*_SHIFTS, *_AXIS)

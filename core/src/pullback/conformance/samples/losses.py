@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, away, integers, normal, suite, uniform
+from pullback.conformance.sample import away, call, integers, normal, suite, uniform, wrong
 
 Array: TypeAlias = Any
 
@@ -83,91 +83,76 @@ def _sparse_gradient(
     return np.moveaxis(p, -1, axis)
 
 
-suite(
-    "softmax_cross_entropy_with_logits",
-    _cross_entropy,
-    (
-        Sample((normal(4, 5) * 3, _distribution(4, 5))),
-        Sample((normal(4, 5), _distribution(4, 5)), {"label_smoothing": 0.1}),
-        Sample((normal(4, 5), _distribution(4, 5, axis=0)), {"axis": 0}),
-        Sample((normal(2, 3, 4), _distribution(2, 3, 4, axis=1)), {"axis": -2}),
-        Sample((normal(3), _distribution(3)), note="one row"),
-        Sample((normal(3, 4), normal(3, 4, seed=1)), note="labels of any sum"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample(
-            (np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]), np.eye(3)[[2, 1]]),
-            gradient=False,
-            note="large",
-        ),
-        Sample(
-            (np.array([[0.5, -np.inf, 1.5]]), np.array([[0.25, 0.0, 0.75]])),
-            gradient=False,
-            note="masked",
-        ),
+suite("softmax_cross_entropy_with_logits", _cross_entropy, scale=_size)(
+    call(normal(4, 5) * 3, _distribution(4, 5)),
+    call(normal(4, 5), _distribution(4, 5), label_smoothing=0.1),
+    call(normal(4, 5), _distribution(4, 5, axis=0), axis=0),
+    call(normal(2, 3, 4), _distribution(2, 3, 4, axis=1), axis=-2),
+    call(normal(3), _distribution(3), note="one row"),
+    call(normal(3, 4), normal(3, 4, seed=1), note="labels of any sum"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(
+        np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]),
+        np.eye(3)[[2, 1]],
+        gradient=False,
+        note="large",
     ),
-    scale=_size,
-    errors_=[((normal(2, 3), normal(2, 4)), {}, errors.ShapeError)],
+    call(
+        np.array([[0.5, -np.inf, 1.5]]),
+        np.array([[0.25, 0.0, 0.75]]),
+        gradient=False,
+        note="masked",
+    ),
+    wrong(errors.ShapeError, normal(2, 3), normal(2, 4)),
 )
-suite(
-    "sparse_softmax_cross_entropy_with_logits",
-    _sparse_cross_entropy,
-    (
-        Sample((normal(4, 5) * 3, integers(0, 5, 4))),
-        Sample((normal(4, 5), integers(0, 5, 4)), {"label_smoothing": 0.1}),
-        Sample((normal(4, 5), integers(0, 4, 5)), {"axis": 0}),
-        Sample((normal(2, 3, 4), integers(0, 3, 2, 4)), {"axis": -2}),
-        Sample((normal(5), np.asarray(3, np.int32)), note="one row"),
-        Sample((normal(4, 5), np.array([1, -1, 4, -1], np.int64)), {"ignore_label": -1}),
-        Sample(
-            (normal(4, 5), np.array([1, 2, 4, 0], np.uint8)),
-            {"ignore_label": 2, "label_smoothing": 0.2},
-        ),
-        Sample((normal(0, 3), integers(0, 3, 0)), note="empty"),
-        Sample(
-            (normal(3, 4), np.array([0, 4, -1], np.int32)), gradient=False, note="outside is NaN"
-        ),
-        Sample(
-            (np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]), np.array([2, 1], np.int32)),
-            gradient=False,
-            note="large",
-        ),
-        Sample(
-            (np.array([[0.5, -np.inf, 1.5]]), np.array([2], np.int32)),
-            gradient=False,
-            note="masked",
-        ),
+suite("sparse_softmax_cross_entropy_with_logits", _sparse_cross_entropy, scale=_size)(
+    call(normal(4, 5) * 3, integers(0, 5, 4)),
+    call(normal(4, 5), integers(0, 5, 4), label_smoothing=0.1),
+    call(normal(4, 5), integers(0, 4, 5), axis=0),
+    call(normal(2, 3, 4), integers(0, 3, 2, 4), axis=-2),
+    call(normal(5), np.asarray(3, np.int32), note="one row"),
+    call(normal(4, 5), np.array([1, -1, 4, -1], np.int64), ignore_label=-1),
+    call(normal(4, 5), np.array([1, 2, 4, 0], np.uint8), ignore_label=2, label_smoothing=0.2),
+    call(normal(0, 3), integers(0, 3, 0), note="empty"),
+    call(normal(3, 4), np.array([0, 4, -1], np.int32), gradient=False, note="outside is NaN"),
+    call(
+        np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]),
+        np.array([2, 1], np.int32),
+        gradient=False,
+        note="large",
     ),
-    scale=_size,
-    errors_=[
-        ((normal(2, 3), integers(0, 3, 3)), {}, errors.ShapeError),
-        ((normal(2, 3), normal(2)), {}, errors.DTypeError),
-    ],
+    call(np.array([[0.5, -np.inf, 1.5]]), np.array([2], np.int32), gradient=False, note="masked"),
+    wrong(errors.ShapeError, normal(2, 3), integers(0, 3, 3)),
+    wrong(errors.DTypeError, normal(2, 3), normal(2)),
 )
 suite(
     "sparse_softmax_cross_entropy_gradient",
     _sparse_gradient,
-    (
-        Sample((normal(4, 5), integers(0, 5, 4), normal(4, 1, seed=1) + 3, normal(4, seed=2))),
-        Sample(
-            (normal(4, 5), np.array([1, -1, 2, 0]), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
-            {"label_smoothing": 0.1, "ignore_label": -1},
-        ),
-        Sample(
-            (normal(4, 5), np.array([1, -1, 9, 2]), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
-            {"ignore_label": 2},
-            gradient=False,
-            note="outside is NaN",
-        ),
-        Sample(
-            (normal(4, 5), integers(0, 4, 5), normal(1, 5, seed=1) + 3, normal(5, seed=2)),
-            {"axis": 0},
-        ),
-        Sample((normal(0, 3), integers(0, 3, 0), normal(0, 1), normal(0)), note="empty"),
-    ),
     scale=lambda logits, labels, normalizer, g, **_: (
         np.exp(np.max(np.abs(logits), initial=0) + 4) * (1 + np.max(np.abs(g), initial=0))
     ),
     without={"exceptional": "the inputs are results of the op"},
+)(
+    call(normal(4, 5), integers(0, 5, 4), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
+    call(
+        normal(4, 5),
+        np.array([1, -1, 2, 0]),
+        normal(4, 1, seed=1) + 3,
+        normal(4, seed=2),
+        label_smoothing=0.1,
+        ignore_label=-1,
+    ),
+    call(
+        normal(4, 5),
+        np.array([1, -1, 9, 2]),
+        normal(4, 1, seed=1) + 3,
+        normal(4, seed=2),
+        ignore_label=2,
+        gradient=False,
+        note="outside is NaN",
+    ),
+    call(normal(4, 5), integers(0, 4, 5), normal(1, 5, seed=1) + 3, normal(5, seed=2), axis=0),
+    call(normal(0, 3), integers(0, 3, 0), normal(0, 1), normal(0), note="empty"),
 )
 
 
@@ -179,32 +164,33 @@ def _sigmoid_cross_entropy(logits: Array, labels: Array) -> Array:
 suite(
     "sigmoid_cross_entropy_with_logits",
     _sigmoid_cross_entropy,
-    (
-        Sample((away(3, 4) * 3, uniform(0.1, 0.9, 3, 4))),
-        Sample((away(3, 4), uniform(0.1, 0.9, 4)), note="broadcast"),
-        Sample((away(seed=1), uniform(0.1, 0.9)), note="0-d"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample(
-            (np.array([1e4, -1e4, 1e4, -1e4, 0.0]), np.array([1.0, 0.0, 0.0, 1.0, 0.5])),
-            gradient=False,
-            note="large",
-        ),
-        Sample(
-            (np.array([np.inf, -np.inf, np.nan]), np.array([1.0, 0.0, 0.0])),
-            gradient=False,
-            note="certain",
-        ),
-    ),
     domain={"labels": (0, 1)},
     integer_domain={"labels": (0, 1)},
+)(
+    call(away(3, 4) * 3, uniform(0.1, 0.9, 3, 4)),
+    call(away(3, 4), uniform(0.1, 0.9, 4), note="broadcast"),
+    call(away(seed=1), uniform(0.1, 0.9), note="0-d"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(
+        np.array([1e4, -1e4, 1e4, -1e4, 0.0]),
+        np.array([1.0, 0.0, 0.0, 1.0, 0.5]),
+        gradient=False,
+        note="large",
+    ),
+    call(
+        np.array([np.inf, -np.inf, np.nan]),
+        np.array([1.0, 0.0, 0.0]),
+        gradient=False,
+        note="certain",
+    ),
 )
 
 _PAIRS = (
-    Sample((away(3, 4) + 2, away(3, 4, seed=1) - 2)),
-    Sample((normal(3, 1, seed=2), normal(4, seed=3)), note="broadcast"),
-    Sample((normal(seed=4), normal(seed=5)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
-    Sample((integers(-5, 5, 3, 2), integers(-5, 5, 3, 2, seed=1)), note="integers"),
+    call(away(3, 4) + 2, away(3, 4, seed=1) - 2),
+    call(normal(3, 1, seed=2), normal(4, seed=3), note="broadcast"),
+    call(normal(seed=4), normal(seed=5), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), integers(-5, 5, 3, 2, seed=1), note="integers"),
 )
 
 
@@ -213,25 +199,23 @@ def _huber(predictions: Array, targets: Array, *, delta: float = 1.0) -> Array:
     return np.where(size <= delta, size**2 / 2, delta * (size - delta / 2))
 
 
-suite("squared_error", lambda p, t: (p - t) ** 2, _PAIRS)
-suite("absolute_error", lambda p, t: np.abs(p - t), _PAIRS)
-suite("huber_loss", _huber, (*_PAIRS, Sample((normal(3, 4), normal(3, 4, seed=1)), {"delta": 0.4})))
+suite("squared_error", lambda p, t: (p - t) ** 2)(*_PAIRS)
+suite("absolute_error", lambda p, t: np.abs(p - t))(*_PAIRS)
+suite("huber_loss", _huber)(*_PAIRS, call(normal(3, 4), normal(3, 4, seed=1), delta=0.4))
 suite(
     "log_cosh_loss",
     lambda p, t: np.logaddexp(p - t, t - p) - np.log(np.asarray(2, np.result_type(p, 1.0))),
-    _PAIRS,
     scale=lambda p, t: np.abs(p) + np.abs(t) + 1,
-)
+)(*_PAIRS)
 suite(
     "hinge_loss",
     lambda p, t: np.maximum(1 - p * t, 0),
-    (
-        Sample((uniform(-0.9, 0.9, 3, 4), np.sign(away(3, 4)))),
-        Sample((normal(3, 4) * 9, normal(4, seed=1)), note="broadcast"),
-        Sample((np.array(3.0), np.array(1.0)), note="0-d"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-    ),
     without=dict.fromkeys(("broadcasting", "shared"), "terms cancel for targets but -1 and 1"),
+)(
+    call(uniform(-0.9, 0.9, 3, 4), np.sign(away(3, 4))),
+    call(normal(3, 4) * 9, normal(4, seed=1), note="broadcast"),
+    call(np.array(3.0), np.array(1.0), note="0-d"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
 )
 
 
@@ -244,17 +228,6 @@ def _kl(targets: Array, predictions: Array, *, axis: int = -1) -> Array:
 suite(
     "kl_divergence",
     _kl,
-    (
-        Sample((_distribution(3, 4), _distribution(3, 4, seed=1))),
-        Sample((_distribution(3, 4, axis=0), _distribution(3, 4, axis=0, seed=1)), {"axis": 0}),
-        Sample((_distribution(4), _distribution(4, seed=1)), note="one"),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample(
-            (np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([[0.0, 1.0], [0.25, 0.75]])),
-            gradient=False,
-            note="zeros",
-        ),
-    ),
     scale=lambda p, q, *, axis=-1: (
         np.sum(
             np.abs(p * np.log(np.where(p > 0, p, 1))) + np.abs(p * np.log(np.where(q > 0, q, 1))),
@@ -262,7 +235,18 @@ suite(
         )
         + np.sum(np.abs(p), axis=axis)
     ),
-    errors_=[((normal(2, 3), normal(3)), {}, errors.ShapeError)],
+)(
+    call(_distribution(3, 4), _distribution(3, 4, seed=1)),
+    call(_distribution(3, 4, axis=0), _distribution(3, 4, axis=0, seed=1), axis=0),
+    call(_distribution(4), _distribution(4, seed=1), note="one"),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(
+        np.array([[0.0, 1.0], [0.5, 0.5]]),
+        np.array([[0.0, 1.0], [0.25, 0.75]]),
+        gradient=False,
+        note="zeros",
+    ),
+    wrong(errors.ShapeError, normal(2, 3), normal(3)),
 )
 
 
@@ -271,15 +255,11 @@ def _cosine(x1: Array, x2: Array, *, axis: int = -1, epsilon: float = 1e-12) -> 
     return np.sum(x1 * x2, axis=axis) / norms[0] / norms[1]
 
 
-suite(
-    "cosine_similarity",
-    _cosine,
-    (
-        Sample((normal(3, 4), normal(3, 4, seed=1))),
-        Sample((normal(3, 4), normal(3, 4, seed=1)), {"axis": 0}),
-        Sample((normal(4), normal(4, seed=1)), {"epsilon": 1e-3}),
-        Sample((normal(0, 3), normal(0, 3)), note="empty"),
-        Sample((np.zeros((2, 3)), normal(2, 3)), gradient=False, note="zero"),
-    ),
-    errors_=[((normal(2, 3), normal(3)), {}, errors.ShapeError)],
+suite("cosine_similarity", _cosine)(
+    call(normal(3, 4), normal(3, 4, seed=1)),
+    call(normal(3, 4), normal(3, 4, seed=1), axis=0),
+    call(normal(4), normal(4, seed=1), epsilon=1e-3),
+    call(normal(0, 3), normal(0, 3), note="empty"),
+    call(np.zeros((2, 3)), normal(2, 3), gradient=False, note="zero"),
+    wrong(errors.ShapeError, normal(2, 3), normal(3)),
 )

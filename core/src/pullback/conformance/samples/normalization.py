@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, integers, normal, suite
+from pullback.conformance.sample import call, integers, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -110,23 +110,23 @@ def _gradient_size(
 
 
 _LAYER = (
-    Sample((normal(3, 5), normal(5, seed=1), normal(5, seed=2))),
-    Sample((normal(3, 5), None, normal(5, seed=2))),
-    Sample((normal(3, 5), normal(5, seed=1), None)),
-    Sample((normal(2, 3, 4) + 100, None, None), gradient=False, note="far from 0"),
-    Sample((normal(2, 3, 4), normal(3, 4), normal(3, 4, seed=1)), {"axis": (1, 2)}),
-    Sample((normal(2, 3, 4), normal(2, 4), None), {"axis": (0, -1), "epsilon": 0.1}),
-    Sample((normal(2, 3), normal(2, 3), normal(2, 3, seed=1)), {"axis": None}),
-    Sample((normal(6, 4), normal(6), normal(6, seed=1)), {"axis": 0}),
-    Sample((normal(0, 3), normal(3), normal(3)), note="no items"),
-    Sample((np.full((2, 3), 2.0), None, None), gradient=False, note="all the same"),
+    call(normal(3, 5), normal(5, seed=1), normal(5, seed=2)),
+    call(normal(3, 5), None, normal(5, seed=2)),
+    call(normal(3, 5), normal(5, seed=1), None),
+    call(normal(2, 3, 4) + 100, None, None, gradient=False, note="far from 0"),
+    call(normal(2, 3, 4), normal(3, 4), normal(3, 4, seed=1), axis=(1, 2)),
+    call(normal(2, 3, 4), normal(2, 4), None, axis=(0, -1), epsilon=0.1),
+    call(normal(2, 3), normal(2, 3), normal(2, 3, seed=1), axis=None),
+    call(normal(6, 4), normal(6), normal(6, seed=1), axis=0),
+    call(normal(0, 3), normal(3), normal(3), note="no items"),
+    call(np.full((2, 3), 2.0), None, None, gradient=False, note="all the same"),
 )
 _SHAPES = [
-    ((normal(2, 3), normal(2), None), {}, errors.ShapeError),
-    ((normal(2, 3), normal(1), None), {}, errors.ShapeError),
-    ((normal(2, 3), None, None), {"axis": 2}, errors.AxisError),
+    wrong(errors.ShapeError, normal(2, 3), normal(2), None),
+    wrong(errors.ShapeError, normal(2, 3), normal(1), None),
+    wrong(errors.AxisError, normal(2, 3), None, None, axis=2),
 ]
-suite("layer_norm", _layer_norm, _LAYER, scale=_layer_size, errors_=_SHAPES)
+suite("layer_norm", _layer_norm, scale=_layer_size)(*_LAYER, *_SHAPES)
 
 
 def _residuals(x: Array, axis: Any) -> tuple[Array, Array]:
@@ -135,13 +135,14 @@ def _residuals(x: Array, axis: Any) -> tuple[Array, Array]:
     return np.mean(x, axis=axes, keepdims=True), spread
 
 
-suite(
-    "layer_norm_gradient",
-    layer_gradient,
-    [
-        Sample(
-            (normal(*shape), scale, *_residuals(normal(*shape), axis), normal(*shape, seed=3)),
-            {"axis": axis},
+suite("layer_norm_gradient", layer_gradient, scale=_gradient_size)(
+    *(
+        call(
+            normal(*shape),
+            scale,
+            *_residuals(normal(*shape), axis),
+            normal(*shape, seed=3),
+            axis=axis,
         )
         for shape, scale, axis in (
             ((3, 5), normal(5, seed=1), -1),
@@ -150,36 +151,33 @@ suite(
             ((2, 3, 4), normal(2, 4), (0, 2)),
             ((2, 3), normal(2, 3), None),
         )
-    ],
-    scale=_gradient_size,
+    )
 )
-suite(
-    "rms_norm",
-    _rms_norm,
-    [
-        Sample((normal(3, 5), normal(5, seed=1))),
-        Sample((normal(3, 5), None)),
-        Sample((normal(2, 3, 4), normal(3, 4)), {"axis": (1, 2), "epsilon": 0.1}),
-        Sample((normal(2, 3), normal(2, 3)), {"axis": None}),
-        Sample((normal(0, 3), normal(3)), note="no items"),
-        Sample((normal(3, 0), normal(0)), note="nothing to normalize"),
-        Sample((integers(-5, 5, 2, 3), None), note="integers"),
-    ],
-    errors_=[((normal(2, 3), normal(2)), {}, errors.ShapeError)],
+suite("rms_norm", _rms_norm)(
+    call(normal(3, 5), normal(5, seed=1)),
+    call(normal(3, 5), None),
+    call(normal(2, 3, 4), normal(3, 4), axis=(1, 2), epsilon=0.1),
+    call(normal(2, 3), normal(2, 3), axis=None),
+    call(normal(0, 3), normal(3), note="no items"),
+    call(normal(3, 0), normal(0), note="nothing to normalize"),
+    call(integers(-5, 5, 2, 3), None, note="integers"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
 )
 suite(
     "rms_norm_gradient",
     lambda x, scale, spread, g, *, axis=-1: _rms_gradient(x, scale, spread, g, axis),
-    [
-        Sample((normal(3, 5), normal(5, seed=1), normal(3, 1) ** 2 + 1, normal(3, 5, seed=3))),
-        Sample((normal(3, 5), None, normal(3, 1) ** 2 + 1, normal(3, 5, seed=3))),
-        Sample(
-            (normal(2, 3, 4), normal(3, 4), normal(2, 1, 1) ** 2 + 1, normal(2, 3, 4, seed=3)),
-            {"axis": (1, 2)},
-        ),
-    ],
     scale=lambda x, scale, spread, g, *, axis=-1: _rms_gradient(
         np.abs(x), None if scale is None else np.abs(scale), spread, np.abs(g), axis, 1
+    ),
+)(
+    call(normal(3, 5), normal(5, seed=1), normal(3, 1) ** 2 + 1, normal(3, 5, seed=3)),
+    call(normal(3, 5), None, normal(3, 1) ** 2 + 1, normal(3, 5, seed=3)),
+    call(
+        normal(2, 3, 4),
+        normal(3, 4),
+        normal(2, 1, 1) ** 2 + 1,
+        normal(2, 3, 4, seed=3),
+        axis=(1, 2),
     ),
 )
 
@@ -206,31 +204,19 @@ def _instance_size(x: Array, *rest: Array, **how: Any) -> Array:
     return _grouped_size(x, *rest, groups=1)
 
 
-suite(
-    "group_norm",
-    _group_norm,
-    [
-        Sample((normal(2, 3, 6), normal(6, seed=1), normal(6, seed=2)), {"groups": 2}),
-        Sample((normal(2, 4, 3, 3), normal(4), None), {"groups": 2, "axis": 1}),
-        Sample((normal(3, 4), None, None), {"groups": 1, "epsilon": 0.1}),
-        Sample((normal(0, 4), None, None), {"groups": 2}, note="no items"),
-        Sample((normal(2, 0, 4), normal(4), None), {"groups": 2}, note="nothing to normalize"),
-    ],
-    scale=_grouped_size,
-    errors_=[
-        ((normal(2, 3, 5), None, None), {"groups": 2}, errors.ShapeError),
-        ((normal(5), None, None), {"groups": 1}, errors.ShapeError),
-        ((normal(2, 4), normal(3), None), {"groups": 2}, errors.ShapeError),
-    ],
+suite("group_norm", _group_norm, scale=_grouped_size)(
+    call(normal(2, 3, 6), normal(6, seed=1), normal(6, seed=2), groups=2),
+    call(normal(2, 4, 3, 3), normal(4), None, groups=2, axis=1),
+    call(normal(3, 4), None, None, groups=1, epsilon=0.1),
+    call(normal(0, 4), None, None, groups=2, note="no items"),
+    call(normal(2, 0, 4), normal(4), None, groups=2, note="nothing to normalize"),
+    wrong(errors.ShapeError, normal(2, 3, 5), None, None, groups=2),
+    wrong(errors.ShapeError, normal(5), None, None, groups=1),
+    wrong(errors.ShapeError, normal(2, 4), normal(3), None, groups=2),
 )
-suite(
-    "instance_norm",
-    _instance_norm,
-    [
-        Sample((normal(2, 5, 3), normal(3, seed=1), normal(3, seed=2))),
-        Sample((normal(2, 3, 4, 2), None, normal(3)), {"axis": 1, "epsilon": 0.1}),
-        Sample((normal(2, 0, 3), normal(3), None), note="nothing to normalize"),
-    ],
-    scale=_instance_size,
-    errors_=[((normal(2, 4, 3), normal(4), None), {}, errors.ShapeError)],
+suite("instance_norm", _instance_norm, scale=_instance_size)(
+    call(normal(2, 5, 3), normal(3, seed=1), normal(3, seed=2)),
+    call(normal(2, 3, 4, 2), None, normal(3), axis=1, epsilon=0.1),
+    call(normal(2, 0, 3), normal(3), None, note="nothing to normalize"),
+    wrong(errors.ShapeError, normal(2, 4, 3), normal(4), None),
 )

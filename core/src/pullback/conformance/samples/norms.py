@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, away, cnormal, integers, normal, suite
+from pullback.conformance.sample import Array, away, call, cnormal, integers, normal, suite, wrong
 
 _INF = float("inf")
+_WIDE = ("float32", "float64")
 
 
 def _vector_norm(x: Array, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Any:
@@ -24,55 +25,37 @@ def _vector_norm(x: Array, *, axis: Any = None, keepdims: bool = False, ord: flo
     return found.astype(size.dtype)
 
 
-suite(
-    "vector_norm",
-    _vector_norm,
-    [
-        Sample((normal(3, 4),)),
-        Sample((normal(3, 4),), {"axis": 1}),
-        Sample((normal(2, 3, 4),), {"axis": (0, 2), "keepdims": True}),
-        *(
-            Sample((away(3, 4),), {"axis": -1, "ord": ord})
-            for ord in (0.5, 1, 3, -1, -2.5, 0, _INF, -_INF)
-        ),
-        *(Sample((cnormal(3, 4),), {"axis": -1, "ord": ord}) for ord in (1, 2, 3, _INF, 0)),
-        Sample((integers(-5, 5, 3, 4),), {"axis": 1}, note="integers"),
-        Sample((normal(),), note="0-d"),
-        Sample((normal(0, 3),), {"axis": 0}, note="nothing"),
-        Sample((np.zeros((2, 3)),), {"axis": 1}, gradient=False, note="zero"),
-        Sample((normal(2, 3) * 1e-30,), {"axis": 1}, gradient=False, note="tiny",
-               dtypes=("float32", "float64")),
-        Sample((normal(2, 3) * 1e30,), {"axis": 1}, gradient=False, note="huge",
-               dtypes=("float32", "float64")),
-        Sample((normal(2, 3) * 1e30,), {"axis": 1, "ord": 3}, gradient=False, note="huge cubes",
-               dtypes=("float32", "float64")),
-        Sample((np.array([[1.0, np.inf], [np.nan, 1.0]]),), {"axis": 1}, gradient=False),
-    ],
-    errors_=[
-        ((normal(0, 3),), {"axis": 0, "ord": _INF}, errors.InputValueError),
-        ((normal(2, 3),), {"axis": 2}, errors.AxisError),
-        ((normal(2, 3),), {"ord": "fro"}, errors.InputTypeError),
-    ],
-)  # fmt: skip
+suite("vector_norm", _vector_norm)(
+    call(normal(3, 4)),
+    call(normal(3, 4), axis=1),
+    call(normal(2, 3, 4), axis=(0, 2), keepdims=True),
+    *(call(away(3, 4), axis=-1, ord=ord) for ord in (0.5, 1, 3, -1, -2.5, 0, _INF, -_INF)),
+    *(call(cnormal(3, 4), axis=-1, ord=ord) for ord in (1, 2, 3, _INF, 0)),
+    call(integers(-5, 5, 3, 4), axis=1, note="integers"),
+    call(normal(), note="0-d"),
+    call(normal(0, 3), axis=0, note="nothing"),
+    call(np.zeros((2, 3)), axis=1, gradient=False, note="zero"),
+    call(normal(2, 3) * 1e-30, axis=1, gradient=False, note="tiny", dtypes=_WIDE),
+    call(normal(2, 3) * 1e30, axis=1, gradient=False, note="huge", dtypes=_WIDE),
+    call(normal(2, 3) * 1e30, axis=1, ord=3, gradient=False, note="huge cubes", dtypes=_WIDE),
+    call(np.array([[1.0, np.inf], [np.nan, 1.0]]), axis=1, gradient=False),
+    wrong(errors.InputValueError, normal(0, 3), axis=0, ord=_INF),
+    wrong(errors.AxisError, normal(2, 3), axis=2),
+    wrong(errors.InputTypeError, normal(2, 3), ord="fro"),
+)
 
 
 def _matrix_norm(x: Array, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return np.linalg.norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 
 
-suite(
-    "matrix_norm",
-    _matrix_norm,
-    [
-        *(Sample((normal(3, 4),), {"ord": o}) for o in ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)),
-        *(Sample((cnormal(2, 3, 2),), {"ord": o}) for o in ("fro", "nuc", 1, 2)),
-        Sample((normal(2, 3, 4),), {"keepdims": True, "ord": 2}),
-        Sample((normal(2, 3, 4),), {"keepdims": True}),
-        Sample((normal(0, 3, 4),), note="no matrices"),
-    ],
-    errors_=[
-        ((normal(3),), {}, errors.ShapeError),
-        ((normal(2, 3),), {"ord": 3}, errors.InputValueError),
-        ((normal(0, 3),), {"ord": 2}, errors.InputValueError),
-    ],
+suite("matrix_norm", _matrix_norm)(
+    *(call(normal(3, 4), ord=o) for o in ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)),
+    *(call(cnormal(2, 3, 2), ord=o) for o in ("fro", "nuc", 1, 2)),
+    call(normal(2, 3, 4), keepdims=True, ord=2),
+    call(normal(2, 3, 4), keepdims=True),
+    call(normal(0, 3, 4), note="no matrices"),
+    wrong(errors.ShapeError, normal(3)),
+    wrong(errors.InputValueError, normal(2, 3), ord=3),
+    wrong(errors.InputValueError, normal(0, 3), ord=2),
 )

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import call, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -21,21 +21,21 @@ def _samples(
 ) -> Any:
     # The ops have no defaults for these.
     usual: dict[str, Any] = reference.__kwdefaults__
-    samples = [Sample((_P, _G, *slots, *numbers), usual | attributes) for attributes in ({}, *how)]
+    samples = [call(_P, _G, *slots, *numbers, **(usual | attributes)) for attributes in ({}, *how)]
     flat = tuple(np.asarray(slot[0, 0]) for slot in slots)
     empty = tuple(slot[:0] for slot in slots)
     return [
         *samples,
-        Sample((_P[0, 0], _G[0, 0], *flat, *numbers), usual, note="0-d"),
-        Sample((_P[:0], _G[:0], *empty, *numbers), usual, note="empty"),
+        call(_P[0, 0], _G[0, 0], *flat, *numbers, **usual, note="0-d"),
+        call(_P[:0], _G[:0], *empty, *numbers, **usual, note="empty"),
     ]
 
 
 def _errors(reference: Any, slots: tuple[Array, ...], numbers: tuple[Array, ...]) -> Any:
     usual: dict[str, Any] = reference.__kwdefaults__
     return [
-        ((_P, _G[0], *slots, *numbers), usual, errors.ShapeError),
-        ((_P, _G, *slots, normal(3, 1), *numbers[1:]), usual, errors.ShapeError),
+        wrong(errors.ShapeError, _P, _G[0], *slots, *numbers, **usual),
+        wrong(errors.ShapeError, _P, _G, *slots, normal(3, 1), *numbers[1:], **usual),
     ]
 
 
@@ -46,12 +46,8 @@ def _magnitude(*inputs: Array, **_: object) -> Array:
 
 
 def _updates(name: str, reference: Any, slots: Any, numbers: Any, *how: dict[str, Any]) -> None:
-    suite(
-        name,
-        reference,
-        _samples(reference, slots, numbers, *how),
-        scale=_magnitude,
-        errors_=_errors(reference, slots, numbers),
+    suite(name, reference, scale=_magnitude)(
+        *_samples(reference, slots, numbers, *how), *_errors(reference, slots, numbers)
     )
 
 
@@ -243,26 +239,19 @@ _updates(
     "ftrl_update", _ftrl, (_V, _M), (_RATE,), {"l1": 0.5, "l2": 0.1}, {"beta": 1.0, "power": -1.0}
 )
 _updates("lamb_update", _lamb, (_M, _V), (_RATE, _STEP), _BETAS, _DECAY)
-_FACTORS = {"decay": 0.5, "epsilon": 1e-3, "least": 10.0, "threshold": 0.5}
+_FACTORS: dict[str, Any] = {"decay": 0.5, "epsilon": 1e-3, "least": 10.0, "threshold": 0.5}
 _updates("adafactor_vector_update", _adafactor_vector, (_V,), (_RATE, _STEP), {}, _FACTORS)
 _BLOCKS = normal(2, 3, 4), normal(2, 3, 4, seed=1), _W[:2, :3], _W[:2]
 _USUAL = dict(_adafactor.__kwdefaults__ or {})
-suite(
-    "adafactor_update",
-    _adafactor,
-    [
-        Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP), _USUAL),
-        Sample((_P, _G, _V[:, 0], _V[0], _RATE, _STEP), _FACTORS),
-        Sample((_P, _G, _V[:, 0] * 0, _V[0] * 0, _RATE, np.asarray(1.0)), _USUAL, note="first"),
-        Sample((*_BLOCKS, _RATE, _STEP), _USUAL, note="blocks"),
-        Sample((_P[:0], _G[:0], _V[:0, 0], _V[0], _RATE, _STEP), _USUAL, note="empty"),
-    ],
-    scale=_magnitude,
-    errors_=[
-        ((_P[0], _G[0], _V[0], _V[0], _RATE, _STEP), _USUAL, errors.ShapeError),
-        ((_P, _G[0], _V[:, 0], _V[0], _RATE, _STEP), _USUAL, errors.ShapeError),
-        ((_P, _G, _V[0], _V[:, 0], _RATE, _STEP), _USUAL, errors.ShapeError),
-    ],
+suite("adafactor_update", _adafactor, scale=_magnitude)(
+    call(_P, _G, _V[:, 0], _V[0], _RATE, _STEP, **_USUAL),
+    call(_P, _G, _V[:, 0], _V[0], _RATE, _STEP, **_FACTORS),
+    call(_P, _G, _V[:, 0] * 0, _V[0] * 0, _RATE, np.asarray(1.0), **_USUAL, note="first"),
+    call(*_BLOCKS, _RATE, _STEP, **_USUAL, note="blocks"),
+    call(_P[:0], _G[:0], _V[:0, 0], _V[0], _RATE, _STEP, **_USUAL, note="empty"),
+    wrong(errors.ShapeError, _P[0], _G[0], _V[0], _V[0], _RATE, _STEP, **_USUAL),
+    wrong(errors.ShapeError, _P, _G[0], _V[:, 0], _V[0], _RATE, _STEP, **_USUAL),
+    wrong(errors.ShapeError, _P, _G, _V[0], _V[:, 0], _RATE, _STEP, **_USUAL),
 )
 
 
@@ -272,16 +261,12 @@ def _clip_by_norm(x: Array, *, max_norm: float, axis: Any = None) -> Array:
     return np.where(norm > max_norm, x * (max_norm / np.where(norm > max_norm, norm, 1)), x)
 
 
-suite(
-    "clip_by_norm",
-    _clip_by_norm,
-    [
-        Sample((normal(3, 4),), {"max_norm": 1.0}),
-        Sample((normal(3, 4),), {"max_norm": 100.0}),
-        Sample((normal(3, 4),), {"max_norm": 1.5, "axis": 0}),
-        Sample((normal(3, 4, 2),), {"max_norm": 1.5, "axis": (0, -1)}),
-        Sample((np.asarray(3.0),), {"max_norm": 1.0}, note="0-d"),
-        Sample((normal(0, 3),), {"max_norm": 1.0}, note="empty"),
-        Sample((np.zeros((2, 3)),), {"max_norm": 1.0}, note="zeros"),
-    ],
+suite("clip_by_norm", _clip_by_norm)(
+    call(normal(3, 4), max_norm=1.0),
+    call(normal(3, 4), max_norm=100.0),
+    call(normal(3, 4), max_norm=1.5, axis=0),
+    call(normal(3, 4, 2), max_norm=1.5, axis=(0, -1)),
+    call(np.asarray(3.0), max_norm=1.0, note="0-d"),
+    call(normal(0, 3), max_norm=1.0, note="empty"),
+    call(np.zeros((2, 3)), max_norm=1.0, note="zeros"),
 )

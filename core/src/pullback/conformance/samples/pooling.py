@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, distinct, integers, normal, suite
+from pullback.conformance.sample import call, distinct, integers, normal, suite, wrong
 from pullback.conformance.samples.convolution import (
     Padding,
     Sizes,
@@ -161,10 +161,10 @@ _CASES: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 2, 2, 2), {"window": 3}),
 )
 _ERRORS: Any = [
-    ((normal(4, 3),), {"window": 2}, errors.ShapeError),
-    ((normal(1, 4, 3),), {"window": (2, 2)}, errors.ShapeError),
-    ((normal(1, 4, 3),), {"window": 0}, errors.ShapeError),
-    ((normal(1, 4, 3),), {"window": 2, "padding": "full"}, errors.InputValueError),
+    wrong(errors.ShapeError, normal(4, 3), window=2),
+    wrong(errors.ShapeError, normal(1, 4, 3), window=(2, 2)),
+    wrong(errors.ShapeError, normal(1, 4, 3), window=0),
+    wrong(errors.InputValueError, normal(1, 4, 3), window=2, padding="full"),
 ]
 
 
@@ -178,81 +178,52 @@ def _indices(shape: Any, how: dict[str, Any], seed: int) -> Array:
     return integers(0, size, *out, seed=seed)
 
 
-suite(
-    "max_pool",
-    _max_pool,
-    [
-        *(Sample((distinct(*shape, seed=i),), how) for i, (shape, how) in enumerate(_CASES)),
-        Sample((integers(-9, 9, 1, 5, 5, 2),), {"window": 3, "padding": "same"}, note="integers"),
-        Sample(
-            (np.array([1.0, np.nan, -np.inf, np.inf, -np.inf, -np.inf]).reshape(1, 6, 1),),
-            {"window": 2},
-            gradient=False,
-            note="infinities and NaN",
-        ),
-    ],
-    errors_=_ERRORS,
-    either_zero=True,
+suite("max_pool", _max_pool, either_zero=True)(
+    *(call(distinct(*shape, seed=i), **how) for i, (shape, how) in enumerate(_CASES)),
+    call(integers(-9, 9, 1, 5, 5, 2), window=3, padding="same", note="integers"),
+    call(
+        np.array([1.0, np.nan, -np.inf, np.inf, -np.inf, -np.inf]).reshape(1, 6, 1),
+        window=2,
+        gradient=False,
+        note="infinities and NaN",
+    ),
+    *_ERRORS,
 )
-suite(
-    "max_pool_gradient",
-    _max_pool_gradient,
-    [
-        Sample(
-            (normal(*_out(shape, how), seed=i), _indices(shape, how, i)),
-            {"input_shape": shape, **how},
-        )
+suite("max_pool_gradient", _max_pool_gradient)(
+    *(
+        call(normal(*_out(shape, how), seed=i), _indices(shape, how, i), input_shape=shape, **how)
         for i, (shape, how) in enumerate(_CASES)
-    ],
-    errors_=[
-        (
-            (normal(1, 2, 1), integers(0, 2, 1, 3, 1)),
-            {"input_shape": (1, 4, 1), "window": 2},
-            errors.ShapeError,
-        )
-    ],
+    ),
+    wrong(
+        errors.ShapeError, normal(1, 2, 1), integers(0, 2, 1, 3, 1), input_shape=(1, 4, 1), window=2
+    ),
 )
-suite(
-    "max_pool_gather",
-    _max_pool_gather,
-    [
-        Sample((normal(*shape, seed=i), _indices(shape, how, i)), how)
+suite("max_pool_gather", _max_pool_gather)(
+    *(
+        call(normal(*shape, seed=i), _indices(shape, how, i), **how)
         for i, (shape, how) in enumerate(_CASES)
-    ],
-    errors_=[((normal(1, 4, 1), integers(0, 2, 1, 3, 1)), {"window": 2}, errors.ShapeError)],
+    ),
+    wrong(errors.ShapeError, normal(1, 4, 1), integers(0, 2, 1, 3, 1), window=2),
 )
-suite(
-    "avg_pool",
-    _avg_pool,
-    [
-        *(Sample((normal(*shape, seed=i),), how) for i, (shape, how) in enumerate(_CASES)),
-        Sample(
-            (normal(1, 5, 5, 2),),
-            {"window": 3, "strides": 2, "padding": "same", "count_include_pad": True},
-        ),
-    ],
-    errors_=_ERRORS,
+suite("avg_pool", _avg_pool)(
+    *(call(normal(*shape, seed=i), **how) for i, (shape, how) in enumerate(_CASES)),
+    call(normal(1, 5, 5, 2), window=3, strides=2, padding="same", count_include_pad=True),
+    *_ERRORS,
 )
-suite(
-    "avg_pool_gradient",
-    _avg_pool_gradient,
-    [
-        *(
-            Sample((normal(*_out(shape, how), seed=i),), {"input_shape": shape, **how})
-            for i, (shape, how) in enumerate(_CASES)
-        ),
-        Sample(
-            (normal(1, 3, 3, 2),),
-            {
-                "input_shape": (1, 5, 5, 2),
-                "window": 3,
-                "strides": 2,
-                "padding": "same",
-                "count_include_pad": True,
-            },
-        ),
-    ],
-    errors_=[((normal(1, 3, 1),), {"input_shape": (1, 4, 1), "window": 2}, errors.ShapeError)],
+suite("avg_pool_gradient", _avg_pool_gradient)(
+    *(
+        call(normal(*_out(shape, how), seed=i), input_shape=shape, **how)
+        for i, (shape, how) in enumerate(_CASES)
+    ),
+    call(
+        normal(1, 3, 3, 2),
+        input_shape=(1, 5, 5, 2),
+        window=3,
+        strides=2,
+        padding="same",
+        count_include_pad=True,
+    ),
+    wrong(errors.ShapeError, normal(1, 3, 1), input_shape=(1, 4, 1), window=2),
 )
 
 
@@ -283,17 +254,15 @@ _ADAPTIVE = (
     ((0, 4, 4, 2), {"output_size": 2}),
 )
 _WRONG: Any = [
-    ((normal(4, 3),), {"output_size": 2}, errors.ShapeError),
-    ((normal(1, 4, 3),), {"output_size": (2, 2)}, errors.ShapeError),
+    wrong(errors.ShapeError, normal(4, 3), output_size=2),
+    wrong(errors.ShapeError, normal(1, 4, 3), output_size=(2, 2)),
 ]
 suite(
     "adaptive_avg_pool",
     lambda x, *, output_size, data_format="channels_last": _adaptive(
         x, np.mean, output_size, data_format
     ),
-    [Sample((normal(*shape),), how) for shape, how in _ADAPTIVE],
-    errors_=_WRONG,
-)
+)(*(call(normal(*shape), **how) for shape, how in _ADAPTIVE), *_WRONG)
 _WHOLE: Any = (
     ((2, 5, 3), {}),
     ((2, 3, 4, 2), {"keepdims": True}),
@@ -315,22 +284,15 @@ for _name, _reduce, _values in (
     ("global_avg_pool", np.mean, normal),
     ("global_max_pool", np.max, distinct),
 ):
-    suite(
-        _name,
-        _whole(_reduce),
-        [Sample((_values(*shape),), how) for shape, how in _WHOLE],
-        either_zero=_name == "global_max_pool",
-        errors_=[
-            ((normal(4, 3),), {}, errors.ShapeError),
-            ((normal(1, 4, 3),), {"data_format": "wrong"}, errors.InputValueError),
-        ],
+    suite(_name, _whole(_reduce), either_zero=_name == "global_max_pool")(
+        *(call(_values(*shape), **how) for shape, how in _WHOLE),
+        wrong(errors.ShapeError, normal(4, 3)),
+        wrong(errors.InputValueError, normal(1, 4, 3), data_format="wrong"),
     )
 suite(
     "adaptive_max_pool",
     lambda x, *, output_size, data_format="channels_last": _adaptive(
         x, np.max, output_size, data_format
     ),
-    [Sample((distinct(*shape),), how) for shape, how in _ADAPTIVE],
-    errors_=_WRONG,
     either_zero=True,
-)
+)(*(call(distinct(*shape), **how) for shape, how in _ADAPTIVE), *_WRONG)

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import Sample, call, normal, suite, wrong
 
 Array: TypeAlias = Any
 
-_WIDE = {"key": 2**128 - 5, "counter": 2**256 - 3}
+_WIDE: dict[str, Any] = {"key": 2**128 - 5, "counter": 2**256 - 3}
 
 
 def _bits(
@@ -62,45 +62,33 @@ def _normal_size(
 
 def _drawn(*dtypes_: str) -> list[Sample]:
     samples = [
-        Sample((), {"shape": shape, "key": 5, "counter": 7, "dtype": dtype})
+        call(shape=shape, key=5, counter=7, dtype=dtype)
         for dtype in dtypes_
         for shape in ((), (1,), (3,), (4,), (3, 5), (0, 2))
     ]
-    return [*samples, Sample((), {"shape": (9,), **_WIDE, "dtype": dtypes_[0]}, note="largest")]
+    return [*samples, call(shape=(9,), **_WIDE, dtype=dtypes_[0], note="largest")]
 
 
 _STATE = [
-    ((), {"shape": (2,), "key": -1, "counter": 0}, errors.InputValueError),
-    ((), {"shape": (2,), "key": 2**128, "counter": 0}, errors.InputValueError),
-    ((), {"shape": (2,), "key": 0, "counter": 2**256}, errors.InputValueError),
-    ((), {"shape": (2,), "key": 0, "counter": 0.5}, errors.InputTypeError),
-    ((), {"shape": (-2,), "key": 0, "counter": 0}, errors.ShapeError),
+    wrong(errors.InputValueError, shape=(2,), key=-1, counter=0),
+    wrong(errors.InputValueError, shape=(2,), key=2**128, counter=0),
+    wrong(errors.InputValueError, shape=(2,), key=0, counter=2**256),
+    wrong(errors.InputTypeError, shape=(2,), key=0, counter=0.5),
+    wrong(errors.ShapeError, shape=(-2,), key=0, counter=0),
 ]
 
-suite(
-    "random_bits",
-    _bits,
-    _drawn("uint32", "uint64"),
-    errors_=[
-        *_STATE,
-        ((), {"shape": (2,), "key": 0, "counter": 0, "dtype": "int32"}, errors.DTypeError),
-    ],
+suite("random_bits", _bits)(
+    *_drawn("uint32", "uint64"),
+    *_STATE,
+    wrong(errors.DTypeError, shape=(2,), key=0, counter=0, dtype="int32"),
 )
-suite(
-    "random_uniform",
-    _uniform,
-    _drawn("float32", "float64", "float16", "bfloat16"),
-    errors_=[
-        *_STATE,
-        ((), {"shape": (2,), "key": 0, "counter": 0, "dtype": "int32"}, errors.DTypeError),
-    ],
+suite("random_uniform", _uniform)(
+    *_drawn("float32", "float64", "float16", "bfloat16"),
+    *_STATE,
+    wrong(errors.DTypeError, shape=(2,), key=0, counter=0, dtype="int32"),
 )
-suite(
-    "random_normal",
-    _normal,
-    _drawn("float32", "float64", "float16", "bfloat16"),
-    scale=_normal_size,
-    errors_=_STATE,
+suite("random_normal", _normal, scale=_normal_size)(
+    *_drawn("float32", "float64", "float16", "bfloat16"), *_STATE
 )
 
 
@@ -113,33 +101,17 @@ def _dropout(x: Array, *, rate: float, key: int, counter: int, noise_shape: Any 
     return np.where(kept, x / (1 - rate) if rate < 1 else 0 * x, 0)
 
 
-suite(
-    "dropout",
-    _dropout,
-    [
-        Sample((normal(4, 5),), {"rate": 0.5, "key": 5, "counter": 7}),
-        Sample((normal(4, 5),), {"rate": 0.75, "key": 5, "counter": 7, "noise_shape": (None, 1)}),
-        Sample(
-            (normal(2, 3, 4),), {"rate": 0.25, "key": 1, "counter": 0, "noise_shape": (1, 3, 4)}
-        ),
-        Sample((normal(),), {"rate": 0.5, "key": 5, "counter": 7}, note="0-d"),
-        Sample((normal(0, 3),), {"rate": 0.5, "key": 5, "counter": 7}, note="empty"),
-        Sample((normal(4),), {"rate": 0, "key": 5, "counter": 7}, note="all"),
-        Sample((normal(4),), {"rate": 1.0, "key": 5, "counter": 7}, note="none"),
-        Sample((np.full(9, np.inf),), {"rate": 0.5, "key": 5, "counter": 7}, gradient=False),
-    ],
-    errors_=[
-        ((normal(3),), {"rate": 1.5, "key": 0, "counter": 0}, errors.InputValueError),
-        ((normal(3),), {"rate": 0.5, "key": 0, "counter": -1}, errors.InputValueError),
-        (
-            (normal(3),),
-            {"rate": 0.5, "key": 0, "counter": 0, "noise_shape": (2,)},
-            errors.ShapeError,
-        ),
-        (
-            (normal(3),),
-            {"rate": 0.5, "key": 0, "counter": 0, "noise_shape": (1, 3)},
-            errors.ShapeError,
-        ),
-    ],
+suite("dropout", _dropout)(
+    call(normal(4, 5), rate=0.5, key=5, counter=7),
+    call(normal(4, 5), rate=0.75, key=5, counter=7, noise_shape=(None, 1)),
+    call(normal(2, 3, 4), rate=0.25, key=1, counter=0, noise_shape=(1, 3, 4)),
+    call(normal(), rate=0.5, key=5, counter=7, note="0-d"),
+    call(normal(0, 3), rate=0.5, key=5, counter=7, note="empty"),
+    call(normal(4), rate=0, key=5, counter=7, note="all"),
+    call(normal(4), rate=1.0, key=5, counter=7, note="none"),
+    call(np.full(9, np.inf), rate=0.5, key=5, counter=7, gradient=False),
+    wrong(errors.InputValueError, normal(3), rate=1.5, key=0, counter=0),
+    wrong(errors.InputValueError, normal(3), rate=0.5, key=0, counter=-1),
+    wrong(errors.ShapeError, normal(3), rate=0.5, key=0, counter=0, noise_shape=(2,)),
+    wrong(errors.ShapeError, normal(3), rate=0.5, key=0, counter=0, noise_shape=(1, 3)),
 )

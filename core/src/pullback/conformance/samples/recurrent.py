@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import Sample, WrongCall, call, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -98,30 +98,30 @@ def _samples(gates: int, states: int, biases: int) -> list[Sample]:
     full = _inputs(gates, states, biases)
     bare = [*full[: len(full) - biases], *[None] * biases]
     return [
-        Sample((*full, None)),
-        Sample((*bare, None), {"reverse": True}),
-        Sample((*full, _MASK), note="mask"),
-        Sample((*full, _MASK), {"reverse": True}, note="mask, reverse"),
-        Sample((*_inputs(gates, states, biases, time=1), None), note="one step"),
-        Sample((*_inputs(gates, states, biases, time=0), None), note="no steps"),
-        Sample((*_inputs(gates, states, biases, batch=0), None), note="no items"),
+        call(*full, None),
+        call(*bare, None, reverse=True),
+        call(*full, _MASK, note="mask"),
+        call(*full, _MASK, reverse=True, note="mask, reverse"),
+        call(*_inputs(gates, states, biases, time=1), None, note="one step"),
+        call(*_inputs(gates, states, biases, time=0), None, note="no steps"),
+        call(*_inputs(gates, states, biases, batch=0), None, note="no items"),
     ]
 
 
-def _errors(gates: int, states: int, biases: int) -> Any:
+def _errors(gates: int, states: int, biases: int) -> list[WrongCall]:
     full = _inputs(gates, states, biases)
 
-    def with_one(place: int, value: Array) -> tuple[Array, ...]:
-        return (*full[:place], value, *full[place + 1 :], None)
+    def with_one(place: int, value: Array) -> WrongCall:
+        return wrong(errors.ShapeError, *full[:place], value, *full[place + 1 :], None)
 
     return [
-        (with_one(0, normal(3, 4)), {}, errors.ShapeError),
-        (with_one(1, normal(2, 3)), {}, errors.ShapeError),
-        (with_one(1, normal(1, 3)), {}, errors.ShapeError),
-        (with_one(1 + states, normal(3, gates * 3)), {}, errors.ShapeError),
-        (with_one(2 + states, normal(3, gates * 3 + 1)), {}, errors.ShapeError),
-        (with_one(3 + states, normal(1)), {}, errors.ShapeError),
-        ((*full, _MASK[:, :3]), {}, errors.ShapeError),
+        with_one(0, normal(3, 4)),
+        with_one(1, normal(2, 3)),
+        with_one(1, normal(1, 3)),
+        with_one(1 + states, normal(3, gates * 3)),
+        with_one(2 + states, normal(3, gates * 3 + 1)),
+        with_one(3 + states, normal(1)),
+        wrong(errors.ShapeError, *full, _MASK[:, :3]),
     ]
 
 
@@ -134,9 +134,9 @@ for _name, _reference, _sizes in (
     _wrong = _errors(*_sizes)
     if _name == "simple_rnn":
         _relu = [abs(value) + 0.1 for value in _inputs(1, 1, 1)]
-        _found.append(Sample((*_relu, None), {"activation": "relu"}))
-        _wrong.append(((*_relu, None), {"activation": "elu"}, errors.InputValueError))
-    suite(_name, _reference, _found, scale=_terms(_reference, _sizes[1]), errors_=_wrong)
+        _found.append(call(*_relu, None, activation="relu"))
+        _wrong.append(wrong(errors.InputValueError, *_relu, None, activation="elu"))
+    suite(_name, _reference, scale=_terms(_reference, _sizes[1]))(*_found, *_wrong)
 
 
 # The gradients --------------------------------------------------------------------------------
@@ -235,9 +235,12 @@ def _gradient_samples(gates: int, states: int, residuals: Any) -> list[Sample]:
         found = residuals(full, mask, reverse)
         cotangents = (normal(3, 4, 3, seed=8), *(normal(3, 3, seed=9 + i) for i in range(states)))
         samples.append(
-            Sample(
-                (*full, mask, *found, *cotangents),
-                {"reverse": reverse},
+            call(
+                *full,
+                mask,
+                *found,
+                *cotangents,
+                reverse=reverse,
                 dtypes=("float32", "float64"),
                 note=f"mask {mask is not None}, reverse {reverse}",
             )
@@ -257,14 +260,12 @@ def _gradient_terms(reference: Any) -> Any:
 suite(
     "lstm_gradient",
     _lstm_gradient,
-    _gradient_samples(4, 2, _lstm_residuals),
     scale=_gradient_terms(_lstm_gradient),
     without={"large": "the reference takes one step at a time"},
-)
+)(*_gradient_samples(4, 2, _lstm_residuals))
 suite(
     "gru_gradient",
     _gru_gradient,
-    _gradient_samples(3, 1, _gru_residuals),
     scale=_gradient_terms(_gru_gradient),
     without={"large": "the reference takes one step at a time"},
-)
+)(*_gradient_samples(3, 1, _gru_residuals))

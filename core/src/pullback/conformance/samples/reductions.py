@@ -11,12 +11,14 @@ from pullback.conformance.sample import (
     Array,
     Sample,
     booleans,
+    call,
     cnormal,
     distinct,
     integers,
     normal,
     suite,
     uniform,
+    wrong,
 )
 
 _AXES: tuple[dict[str, Any], ...] = (
@@ -29,28 +31,28 @@ _AXES: tuple[dict[str, Any], ...] = (
     {"keepdims": True},
 )
 _NOTHING = (
-    Sample((normal(0, 3),), {"axis": 0}, note="nothing"),
-    Sample((normal(0, 3),), {"axis": 1}, note="empty result"),
-    Sample((normal(0, 3),), note="nothing at all"),
+    call(normal(0, 3), axis=0, note="nothing"),
+    call(normal(0, 3), axis=1, note="empty result"),
+    call(normal(0, 3), note="nothing at all"),
 )
 _STRANGE = np.array([[1.0, np.nan, 2.0], [np.inf, 1.0, -3.0], [np.inf, -np.inf, 0.0]])
 _WRONG_AXIS: list[Any] = [
-    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
-    ((normal(2, 3),), {"axis": (0, -2)}, errors.AxisError),
+    wrong(errors.AxisError, normal(2, 3), axis=2),
+    wrong(errors.AxisError, normal(2, 3), axis=(0, -2)),
 ]
 
 
 def _over(x: Array) -> list[Sample]:
     """x of three axes, reduced over every kind of `axis`."""
-    return [Sample((x,), attributes) for attributes in _AXES]
+    return [call(x, **attributes) for attributes in _AXES]
 
 
 def _small_integers(low: int, high: int) -> list[Sample]:
     whole = integers(low, high, 3, 4)
     return [
-        Sample((whole.astype(kind),), {"axis": 0}, note=kind)
+        call(whole.astype(kind), axis=0, note=kind)
         for kind in ("int8", "uint8", "int32", "int64", "uint64")
-    ] + [Sample((booleans(3, 4),), note="truth values")]
+    ] + [call(booleans(3, 4), note="truth values")]
 
 
 def _accumulated(function: Any) -> Any:
@@ -68,27 +70,23 @@ def _accumulated(function: Any) -> Any:
 
 
 _LARGE = (
-    Sample((uniform(0, 1, 5000, 3),), {"axis": 0}, note="long columns"),
-    Sample((uniform(0, 1, 3, 5000),), {"axis": 1}, note="long rows"),
-    Sample((uniform(0, 1, 70, 5, 60),), {"axis": (0, 2)}, note="long in two axes"),
-    Sample((uniform(0, 1, 40000),), note="long"),
+    call(uniform(0, 1, 5000, 3), axis=0, note="long columns"),
+    call(uniform(0, 1, 3, 5000), axis=1, note="long rows"),
+    call(uniform(0, 1, 70, 5, 60), axis=(0, 2), note="long in two axes"),
+    call(uniform(0, 1, 40000), note="long"),
 )
 
-suite(
-    "sum",
-    _accumulated(np.sum),
-    [
-        *_over(normal(3, 4, 2)),
-        *_NOTHING,
-        *_small_integers(0, 100),
-        *_LARGE,
-        Sample((normal(),), note="0-d"),
-        Sample((cnormal(3, 4),), {"axis": 1}),
-        Sample((normal(3, 4),), {"dtype": "float64"}, dtypes=("float32", "float64")),
-        Sample((booleans(3, 4),), {"dtype": "float32"}, note="truth values as float32"),
-        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
-    ],
-    errors_=_WRONG_AXIS,
+suite("sum", _accumulated(np.sum))(
+    *_over(normal(3, 4, 2)),
+    *_NOTHING,
+    *_small_integers(0, 100),
+    *_LARGE,
+    call(normal(), note="0-d"),
+    call(cnormal(3, 4), axis=1),
+    call(normal(3, 4), dtype="float64", dtypes=("float32", "float64")),
+    call(booleans(3, 4), dtype="float32", note="truth values as float32"),
+    call(_STRANGE, axis=1, gradient=False, note="infinities and NaN"),
+    *_WRONG_AXIS,
 )
 suite(
     "mean",
@@ -96,17 +94,16 @@ suite(
         np.sum(x.astype(np.float64) if x.dtype.kind in "biu" else x, axis=axis, keepdims=keepdims)
         / np.float64(np.prod([x.shape[a] for a in _axes(x, axis)]))
     ),
-    [
-        *_over(normal(3, 4, 2)),
-        *(Sample(one.inputs, one.attributes, gradient=False, note=one.note) for one in _NOTHING),
-        *_LARGE,
-        Sample((normal(),), note="0-d"),
-        Sample((cnormal(3, 4),), {"axis": 1}),
-        Sample((integers(-9, 9, 3, 4),), {"axis": 1}, note="integers give floats"),
-        Sample((np.full((300,), 1000.0),), note="a sum beyond float16"),
-        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
-    ],
-    errors_=_WRONG_AXIS,
+)(
+    *_over(normal(3, 4, 2)),
+    *(call(*one.inputs, **one.attributes, gradient=False, note=one.note) for one in _NOTHING),
+    *_LARGE,
+    call(normal(), note="0-d"),
+    call(cnormal(3, 4), axis=1),
+    call(integers(-9, 9, 3, 4), axis=1, note="integers give floats"),
+    call(np.full((300,), 1000.0), note="a sum beyond float16"),
+    call(_STRANGE, axis=1, gradient=False, note="infinities and NaN"),
+    *_WRONG_AXIS,
 )
 
 
@@ -118,53 +115,48 @@ def _axes(x: Array, axis: Any) -> tuple[int, ...]:
 
 _ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 1.5], [1.0, -2.0, 0.5]])
 
-suite(
-    "prod",
-    _accumulated(np.prod),
-    [
-        *_over(uniform(0.5, 2, 3, 4, 2)),
-        *_NOTHING,
-        *_small_integers(1, 4),
-        Sample((normal(),), note="0-d"),
-        Sample((cnormal(3, 2),), {"axis": 0}),
-        Sample((_ZEROS,), {"axis": 1}, note="zeros"),
-        Sample((_ZEROS,), note="several zeros"),
-        Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
-    ],
-    without={"equal": "each product rounds to the same side"},
-    errors_=_WRONG_AXIS,
+suite("prod", _accumulated(np.prod), without={"equal": "each product rounds to the same side"})(
+    *_over(uniform(0.5, 2, 3, 4, 2)),
+    *_NOTHING,
+    *_small_integers(1, 4),
+    call(normal(), note="0-d"),
+    call(cnormal(3, 2), axis=0),
+    call(_ZEROS, axis=1, note="zeros"),
+    call(_ZEROS, note="several zeros"),
+    call(_STRANGE, axis=1, gradient=False, note="infinities and NaN"),
+    *_WRONG_AXIS,
 )
 
 _EXTREMA = [
     *_over(distinct(3, 4, 2)),
-    Sample((normal(),), note="0-d"),
-    Sample((normal(0, 3),), {"axis": 1}, note="empty result"),
-    Sample((integers(-9, 9, 3, 4),), {"axis": 1}, note="integers"),
-    Sample((integers(0, 9, 3, 4).astype(np.uint8),), note="bytes"),
-    Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
-    Sample((np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]]),), {"axis": 1}, gradient=False),
+    call(normal(), note="0-d"),
+    call(normal(0, 3), axis=1, note="empty result"),
+    call(integers(-9, 9, 3, 4), axis=1, note="integers"),
+    call(integers(0, 9, 3, 4).astype(np.uint8), note="bytes"),
+    call(_STRANGE, axis=1, gradient=False, note="infinities and NaN"),
+    call(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]]), axis=1, gradient=False),
 ]
 _EMPTY: list[Any] = [
-    ((normal(0, 3),), {"axis": 0}, errors.InputValueError),
-    ((normal(0),), {}, errors.InputValueError),
-    ((np.array([True]),), {}, errors.DTypeError),
+    wrong(errors.InputValueError, normal(0, 3), axis=0),
+    wrong(errors.InputValueError, normal(0)),
+    wrong(errors.DTypeError, np.array([True])),
     *_WRONG_AXIS,
 ]
-suite("max", np.max, _EXTREMA, errors_=_EMPTY, either_zero=True)
-suite("min", np.min, _EXTREMA, errors_=_EMPTY, either_zero=True)
+suite("max", np.max, either_zero=True)(*_EXTREMA, *_EMPTY)
+suite("min", np.min, either_zero=True)(*_EXTREMA, *_EMPTY)
 
 _TRUTH = [
-    *(Sample((booleans(3, 4, 2),), attributes) for attributes in _AXES),
-    Sample((integers(0, 2, 3, 4),), {"axis": 1}, note="integers"),
-    Sample((normal(3, 4),), {"axis": 1}, note="floats"),
-    Sample((np.array([[0.0, -0.0], [np.nan, 0.0]]),), {"axis": 1}, note="NaN is true"),
-    Sample((np.array([[0j, 1j], [0j, 0j]]),), {"axis": 1}, note="complex"),
+    *(call(booleans(3, 4, 2), **attributes) for attributes in _AXES),
+    call(integers(0, 2, 3, 4), axis=1, note="integers"),
+    call(normal(3, 4), axis=1, note="floats"),
+    call(np.array([[0.0, -0.0], [np.nan, 0.0]]), axis=1, note="NaN is true"),
+    call(np.array([[0j, 1j], [0j, 0j]]), axis=1, note="complex"),
     *_NOTHING,
-    Sample((np.asarray(False),), note="0-d"),
+    call(np.asarray(False), note="0-d"),
 ]
-suite("any", np.any, _TRUTH, errors_=_WRONG_AXIS)
-suite("all", np.all, _TRUTH, errors_=_WRONG_AXIS)
-suite("count_nonzero", np.count_nonzero, _TRUTH, errors_=_WRONG_AXIS)
+suite("any", np.any)(*_TRUTH, *_WRONG_AXIS)
+suite("all", np.all)(*_TRUTH, *_WRONG_AXIS)
+suite("count_nonzero", np.count_nonzero)(*_TRUTH, *_WRONG_AXIS)
 
 
 def _var(x: Array, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
@@ -176,28 +168,22 @@ def _var(x: Array, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
 
 _SPREAD = [
     *_over(normal(3, 4, 2)[:, :, ::1])[:-3],
-    Sample((normal(3, 4, 2),), {"axis": 1, "correction": 1}),
-    Sample((normal(3, 4),), {"axis": 1, "correction": 1.5, "keepdims": True}),
-    Sample((normal(6) + 1000.0,), dtypes=("float64",), note="a large mean"),
-    Sample((normal(1, 4),), {"axis": 0, "correction": 1}, gradient=False, note="no freedom left"),
-    Sample((integers(-9, 9, 3, 4),), {"axis": 1}, note="integers give floats"),
-    Sample((_STRANGE,), {"axis": 1}, gradient=False, note="infinities and NaN"),
-    Sample((normal(0),), gradient=False, note="nothing"),
+    call(normal(3, 4, 2), axis=1, correction=1),
+    call(normal(3, 4), axis=1, correction=1.5, keepdims=True),
+    call(normal(6) + 1000.0, dtypes=("float64",), note="a large mean"),
+    call(normal(1, 4), axis=0, correction=1, gradient=False, note="no freedom left"),
+    call(integers(-9, 9, 3, 4), axis=1, note="integers give floats"),
+    call(_STRANGE, axis=1, gradient=False, note="infinities and NaN"),
+    call(normal(0), gradient=False, note="nothing"),
 ]
-suite(
-    "var",
-    _var,
-    [*_SPREAD, Sample((normal(),), note="0-d")],
-    errors_=_WRONG_AXIS,
-    without={"subnormal": "their squares are 0"},
+suite("var", _var, without={"subnormal": "their squares are 0"})(
+    *_SPREAD, call(normal(), note="0-d"), *_WRONG_AXIS
 )
 suite(
     "std",
     lambda x, **attributes: np.sqrt(_var(x, **attributes)),
-    [*_SPREAD, Sample((np.full((3,), 2.0),), gradient=False, note="no spread")],
-    errors_=_WRONG_AXIS,
     without={"subnormal": "their squares are 0"},
-)
+)(*_SPREAD, call(np.full((3,), 2.0), gradient=False, note="no spread"), *_WRONG_AXIS)
 
 
 def _logsumexp(x: Array, *, axis: Any = None, keepdims: bool = False) -> Any:
@@ -206,21 +192,17 @@ def _logsumexp(x: Array, *, axis: Any = None, keepdims: bool = False) -> Any:
     return reduce(x, axis=axis, keepdims=keepdims)
 
 
-suite(
-    "logsumexp",
-    _logsumexp,
-    [
-        *_over(normal(3, 4, 2))[:5],
-        Sample((normal(3, 4),), {"keepdims": True}),
-        Sample((normal(3, 4, seed=1) * 1000,), {"axis": 1}, gradient=False, note="large"),
-        Sample((normal(),), note="0-d"),
-        *(Sample(one.inputs, one.attributes, gradient=False, note=one.note) for one in _NOTHING),
-        Sample(
-            (np.array([[-np.inf, -np.inf], [np.inf, 1.0], [-np.inf, 1.0], [np.nan, 1.0]]),),
-            {"axis": 1},
-            gradient=False,
-            note="infinities and NaN",
-        ),
-    ],
-    errors_=_WRONG_AXIS,
+suite("logsumexp", _logsumexp)(
+    *_over(normal(3, 4, 2))[:5],
+    call(normal(3, 4), keepdims=True),
+    call(normal(3, 4, seed=1) * 1000, axis=1, gradient=False, note="large"),
+    call(normal(), note="0-d"),
+    *(call(*one.inputs, **one.attributes, gradient=False, note=one.note) for one in _NOTHING),
+    call(
+        np.array([[-np.inf, -np.inf], [np.inf, 1.0], [-np.inf, 1.0], [np.nan, 1.0]]),
+        axis=1,
+        gradient=False,
+        note="infinities and NaN",
+    ),
+    *_WRONG_AXIS,
 )

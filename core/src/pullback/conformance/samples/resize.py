@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, normal, suite
+from pullback.conformance.sample import call, normal, suite, wrong
 from pullback.conformance.samples.convolution import from_last, to_last, tuple_of
 
 Array: TypeAlias = Any
@@ -39,25 +39,18 @@ def _resize(
     return from_last(y, data_format)
 
 
-suite(
-    "resize",
-    _resize,
-    [
-        Sample((normal(2, 4, 3),), {"size": 7}),
-        Sample((normal(2, 4, 3),), {"size": 2}),
-        Sample((normal(2, 4, 3),), {"size": 7, "method": "nearest"}),
-        Sample((normal(1, 4, 5, 2),), {"size": (8, 3)}),
-        Sample((normal(1, 4, 6, 2),), {"size": (2, 4), "method": "nearest"}),
-        Sample((normal(1, 2, 3, 4),), {"size": 5, "data_format": "channels_first"}),
-        Sample((normal(1, 3, 3, 2),), {"size": 3}, note="the same size"),
-        Sample((normal(0, 3, 2),), {"size": 2}, note="empty"),
-    ],
-    errors_=[
-        ((normal(4, 3),), {"size": 2}, errors.ShapeError),
-        ((normal(1, 4, 3),), {"size": (2, 2)}, errors.ShapeError),
-        ((normal(1, 4, 3),), {"size": 0}, errors.ShapeError),
-        ((normal(1, 0, 3),), {"size": 2}, errors.ShapeError),
-        ((normal(1, 4, 3),), {"size": 2, "method": "cubic"}, errors.InputValueError),
-    ],
-    without={"exceptional": "a weight of 0 may meet a NaN"},
+suite("resize", _resize, without={"exceptional": "a weight of 0 may meet a NaN"})(
+    call(normal(2, 4, 3), size=7),
+    call(normal(2, 4, 3), size=2),
+    call(normal(2, 4, 3), size=7, method="nearest"),
+    call(normal(1, 4, 5, 2), size=(8, 3)),
+    call(normal(1, 4, 6, 2), size=(2, 4), method="nearest"),
+    call(normal(1, 2, 3, 4), size=5, data_format="channels_first"),
+    call(normal(1, 3, 3, 2), size=3, note="the same size"),
+    call(normal(0, 3, 2), size=2, note="empty"),
+    wrong(errors.ShapeError, normal(4, 3), size=2),
+    wrong(errors.ShapeError, normal(1, 4, 3), size=(2, 2)),
+    wrong(errors.ShapeError, normal(1, 4, 3), size=0),
+    wrong(errors.ShapeError, normal(1, 0, 3), size=2),
+    wrong(errors.InputValueError, normal(1, 4, 3), size=2, method="cubic"),
 )

@@ -8,72 +8,60 @@ import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import (
-    Sample,
-    WrongCalls,
+    Array,
     away,
     booleans,
+    call,
     cnormal,
     integers,
     normal,
     suite,
+    wrong,
 )
-
-Array = np.ndarray[Any, Any]
 
 _BETWEEN = np.array([-2.7, -1.3, -0.4, 0.3, 0.8, 1.4, 2.6])
 _NUMBERS = (
-    Sample((_BETWEEN,)),
-    Sample((np.asarray(-1.3),), note="0-d"),
-    Sample((normal(0, 3),), note="empty"),
-    Sample((integers(-9, 9, 3, 4),), note="integers"),
-    Sample((integers(0, 9, 3, 4).astype(np.uint8),), note="unsigned"),
-    Sample(
-        (np.array([-2.5, -1.5, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, 1e30, np.inf, -np.inf, np.nan]),),
+    call(_BETWEEN),
+    call(np.asarray(-1.3), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    call(integers(-9, 9, 3, 4), note="integers"),
+    call(integers(0, 9, 3, 4).astype(np.uint8), note="unsigned"),
+    call(
+        np.array([-2.5, -1.5, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, 1e30, np.inf, -np.inf, np.nan]),
         gradient=False,
         note="halves, infinities and NaN",
     ),
 )
-_TRUTH: WrongCalls = (((booleans(3),), {}, errors.DTypeError),)
-_REAL: WrongCalls = (*_TRUTH, ((cnormal(3),), {}, errors.DTypeError))
+_TRUTH = (wrong(errors.DTypeError, booleans(3)),)
+_REAL = (*_TRUTH, wrong(errors.DTypeError, cnormal(3)))
 
 
 def _of_floats(function: Any) -> Any:
     return lambda x: x if x.dtype.kind in "iu" else function(x)
 
 
-suite("floor", _of_floats(np.floor), _NUMBERS, errors_=_REAL)
-suite("ceil", _of_floats(np.ceil), _NUMBERS, errors_=_REAL)
-suite("trunc", _of_floats(np.trunc), _NUMBERS, errors_=_REAL)
-suite(
-    "round",
-    _of_floats(np.rint),
-    (*_NUMBERS, Sample((_BETWEEN + 1j * _BETWEEN[::-1],), note="complex")),
-    errors_=_TRUTH,
+suite("floor", _of_floats(np.floor))(*_NUMBERS, *_REAL)
+suite("ceil", _of_floats(np.ceil))(*_NUMBERS, *_REAL)
+suite("trunc", _of_floats(np.trunc))(*_NUMBERS, *_REAL)
+suite("round", _of_floats(np.rint))(
+    *_NUMBERS, call(_BETWEEN + 1j * _BETWEEN[::-1], note="complex"), *_TRUTH
 )
 
 _SIGNED = np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan])
-suite(
-    "signbit",
-    np.signbit,
-    (
-        Sample((_SIGNED,)),
-        Sample((np.asarray(-0.0),), note="0-d"),
-        Sample((normal(0, 3),), note="empty"),
-    ),
-    errors_=(((integers(0, 3, 3),), {}, errors.DTypeError),),
+suite("signbit", np.signbit)(
+    call(_SIGNED),
+    call(np.asarray(-0.0), note="0-d"),
+    call(normal(0, 3), note="empty"),
+    wrong(errors.DTypeError, integers(0, 3, 3)),
 )
-suite(
-    "copysign",
-    np.copysign,
-    (
-        Sample((away(3, 4), away(3, 4, seed=1))),
-        Sample((away(3, 1), away(4, seed=1)), note="broadcast"),
-        Sample((away(), away(seed=1)), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
-        Sample((_SIGNED[:, None], _SIGNED), gradient=False, note="infinities and NaN"),
-    ),
-    errors_=(((normal(2, 3), normal(2)), {}, errors.ShapeError),),
+suite("copysign", np.copysign)(
+    call(away(3, 4), away(3, 4, seed=1)),
+    call(away(3, 1), away(4, seed=1), note="broadcast"),
+    call(away(), away(seed=1), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
+    call(_SIGNED[:, None], _SIGNED, gradient=False, note="infinities and NaN"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
 )
 
 
@@ -82,15 +70,11 @@ def _nextafter(x1: Array, x2: Array) -> Array:
     return np.nextafter(x1.astype(np.float64), x2.astype(np.float64))
 
 
-suite(
-    "nextafter",
-    _nextafter,
-    (
-        Sample((normal(3, 4), normal(3, 4, seed=1)), dtypes=("float64",)),
-        Sample((normal(3, 1), normal(4, seed=1)), dtypes=("float64",), note="broadcast"),
-        Sample((normal(), normal(seed=1)), dtypes=("float64",), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample((_SIGNED[:, None], _SIGNED), dtypes=("float64",), gradient=False, note="special"),
-    ),
-    errors_=(((normal(2, 3), normal(2)), {}, errors.ShapeError),),
+suite("nextafter", _nextafter)(
+    call(normal(3, 4), normal(3, 4, seed=1), dtypes=("float64",)),
+    call(normal(3, 1), normal(4, seed=1), dtypes=("float64",), note="broadcast"),
+    call(normal(), normal(seed=1), dtypes=("float64",), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(_SIGNED[:, None], _SIGNED, dtypes=("float64",), gradient=False, note="special"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
 )

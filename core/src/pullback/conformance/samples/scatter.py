@@ -9,12 +9,13 @@ import numpy as np
 from pullback import errors
 from pullback.conformance.sample import (
     Array,
-    Sample,
+    call,
     cnormal,
     distinct,
     integers,
     normal,
     suite,
+    wrong,
 )
 
 _X = normal(4, 3, 5)
@@ -55,84 +56,68 @@ def _segment_sum(data: Array, segment_ids: Array, num_segments: int, axis: int =
 
 
 _WRONG: tuple[Any, ...] = (
-    ((_X, np.array([4]), normal(1, 3, 5)), {}, errors.IndexingError),
-    ((_X, np.array([-5]), normal(1, 3, 5)), {}, errors.IndexingError),
-    ((_X, _ONCE, normal(2, 3, 5)), {}, errors.ShapeError),
-    ((_X, _ONCE, normal(3, 5)), {}, errors.ShapeError),
-    ((_X, normal(3), normal(3, 3, 5)), {}, errors.DTypeError),
-    ((integers(0, 9, 4), _ONCE, normal(3)), {}, errors.DTypeError),
-    ((_X, _ONCE, normal(3, 3, 5)), {"axis": 3}, errors.AxisError),
+    wrong(errors.IndexingError, _X, np.array([4]), normal(1, 3, 5)),
+    wrong(errors.IndexingError, _X, np.array([-5]), normal(1, 3, 5)),
+    wrong(errors.ShapeError, _X, _ONCE, normal(2, 3, 5)),
+    wrong(errors.ShapeError, _X, _ONCE, normal(3, 5)),
+    wrong(errors.DTypeError, _X, normal(3), normal(3, 3, 5)),
+    wrong(errors.DTypeError, integers(0, 9, 4), _ONCE, normal(3)),
+    wrong(errors.AxisError, _X, _ONCE, normal(3, 3, 5), axis=3),
 )
 
-suite(
-    "scatter_add",
-    _add,
-    (
-        Sample((_X, _TWICE, normal(5, 3, 5)), note="one position three times"),
-        Sample((_X, np.array([1, 1, -3]), normal(4, 3, 5)), {"axis": 1}),
-        Sample((_X, _GRID, normal(4, 3, 2, 2)), {"axis": -1}, note="indices of two axes"),
-        Sample((normal(4), np.array(1), normal()), note="0-d indices"),
-        Sample((_X, np.zeros((0,), np.int64), normal(0, 3, 5)), note="no indices"),
-        Sample((normal(4, 0), _TWICE, normal(5, 0)), note="empty"),
-        Sample((integers(0, 9, 4), _TWICE, integers(0, 9, 5))),
-        Sample((cnormal(4), _TWICE, cnormal(5))),
-        Sample((normal(3), integers(0, 3, 4000), normal(4000)), gradient=False, note="many"),
-    ),
-    errors_=_WRONG,
+suite("scatter_add", _add)(
+    call(_X, _TWICE, normal(5, 3, 5), note="one position three times"),
+    call(_X, np.array([1, 1, -3]), normal(4, 3, 5), axis=1),
+    call(_X, _GRID, normal(4, 3, 2, 2), axis=-1, note="indices of two axes"),
+    call(normal(4), np.array(1), normal(), note="0-d indices"),
+    call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
+    call(normal(4, 0), _TWICE, normal(5, 0), note="empty"),
+    call(integers(0, 9, 4), _TWICE, integers(0, 9, 5)),
+    call(cnormal(4), _TWICE, cnormal(5)),
+    call(normal(3), integers(0, 3, 4000), normal(4000), gradient=False, note="many"),
+    *_WRONG,
 )
-suite(
-    "scatter_update",
-    _update,
-    (
-        Sample((_X, _ONCE, normal(3, 3, 5))),
-        Sample((_X, np.array([1, -3]), normal(4, 2, 5)), {"axis": 1}),
-        Sample((_X, _GRID % 3 + [[0, 0], [1, 2]], normal(4, 3, 2, 2)), {"axis": -1}),
-        Sample((normal(4), np.array(1), normal()), note="0-d indices"),
-        Sample((_X, np.zeros((0,), np.int64), normal(0, 3, 5)), note="no indices"),
-        Sample((integers(0, 9, 4), _ONCE, integers(0, 9, 3))),
-        Sample((cnormal(4), _ONCE, cnormal(3))),
-    ),
-    errors_=_WRONG,
+suite("scatter_update", _update)(
+    call(_X, _ONCE, normal(3, 3, 5)),
+    call(_X, np.array([1, -3]), normal(4, 2, 5), axis=1),
+    call(_X, _GRID % 3 + [[0, 0], [1, 2]], normal(4, 3, 2, 2), axis=-1),
+    call(normal(4), np.array(1), normal(), note="0-d indices"),
+    call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
+    call(integers(0, 9, 4), _ONCE, integers(0, 9, 3)),
+    call(cnormal(4), _ONCE, cnormal(3)),
+    *_WRONG,
 )
 _NAN = np.array([1.0, np.nan, 2.0, -np.inf])
 for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
-    suite(
-        _name,
-        _extreme(_ufunc),
-        (
-            Sample((_X, _TWICE, distinct(5, 3, 5)), note="one position three times"),
-            Sample((_X, np.array([1, 1, -3]), distinct(4, 3, 5)), {"axis": 1}),
-            Sample((_X, _GRID, distinct(4, 3, 2, 2)), {"axis": -1}, note="indices of two axes"),
-            Sample((normal(4), np.array(1), normal()), note="0-d indices"),
-            Sample((_X, np.zeros((0,), np.int64), normal(0, 3, 5)), note="no indices"),
-            Sample((normal(4, 0), _TWICE, normal(5, 0)), note="empty"),
-            Sample((integers(0, 9, 4), _TWICE, integers(0, 9, 5))),
-            Sample(
-                (_NAN, np.array([0, 0, 2, 3]), np.array([np.nan, 3.0, 2.0, np.inf])),
-                gradient=False,
-                note="infinities and NaN",
-            ),
+    suite(_name, _extreme(_ufunc), either_zero=True)(
+        call(_X, _TWICE, distinct(5, 3, 5), note="one position three times"),
+        call(_X, np.array([1, 1, -3]), distinct(4, 3, 5), axis=1),
+        call(_X, _GRID, distinct(4, 3, 2, 2), axis=-1, note="indices of two axes"),
+        call(normal(4), np.array(1), normal(), note="0-d indices"),
+        call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
+        call(normal(4, 0), _TWICE, normal(5, 0), note="empty"),
+        call(integers(0, 9, 4), _TWICE, integers(0, 9, 5)),
+        call(
+            _NAN,
+            np.array([0, 0, 2, 3]),
+            np.array([np.nan, 3.0, 2.0, np.inf]),
+            gradient=False,
+            note="infinities and NaN",
         ),
-        errors_=(*_WRONG, ((cnormal(4), _ONCE, cnormal(3)), {}, errors.DTypeError)),
-        either_zero=True,
+        *_WRONG,
+        wrong(errors.DTypeError, cnormal(4), _ONCE, cnormal(3)),
     )
-suite(
-    "segment_sum",
-    _segment_sum,
-    (
-        Sample((normal(5, 3), _TWICE), {"num_segments": 4}),
-        Sample((normal(2, 5, 3), _TWICE), {"num_segments": 3, "axis": 1}),
-        Sample((normal(3, 2, 2), _GRID), {"num_segments": 4, "axis": -1}),
-        Sample((normal(3), np.array(1)), {"num_segments": 2}, note="0-d ids"),
-        Sample((normal(0, 3), np.zeros((0,), np.int64)), {"num_segments": 2}, note="empty"),
-        Sample((integers(0, 9, 5), _TWICE), {"num_segments": 3}),
-        Sample((cnormal(5), _TWICE), {"num_segments": 3}),
-        Sample((normal(4000), integers(0, 3, 4000)), {"num_segments": 3}, gradient=False),
-    ),
-    errors_=(
-        ((normal(2), np.array([0, 3])), {"num_segments": 3}, errors.IndexingError),
-        ((normal(2), np.array([0, 1, 2])), {"num_segments": 3}, errors.ShapeError),
-        ((normal(2), np.array([0, 1])), {"num_segments": -1}, errors.ShapeError),
-        ((normal(2), normal(2)), {"num_segments": 3}, errors.DTypeError),
-    ),
+suite("segment_sum", _segment_sum)(
+    call(normal(5, 3), _TWICE, num_segments=4),
+    call(normal(2, 5, 3), _TWICE, num_segments=3, axis=1),
+    call(normal(3, 2, 2), _GRID, num_segments=4, axis=-1),
+    call(normal(3), np.array(1), num_segments=2, note="0-d ids"),
+    call(normal(0, 3), np.zeros((0,), np.int64), num_segments=2, note="empty"),
+    call(integers(0, 9, 5), _TWICE, num_segments=3),
+    call(cnormal(5), _TWICE, num_segments=3),
+    call(normal(4000), integers(0, 3, 4000), num_segments=3, gradient=False),
+    wrong(errors.IndexingError, normal(2), np.array([0, 3]), num_segments=3),
+    wrong(errors.ShapeError, normal(2), np.array([0, 1, 2]), num_segments=3),
+    wrong(errors.ShapeError, normal(2), np.array([0, 1]), num_segments=-1),
+    wrong(errors.DTypeError, normal(2), normal(2), num_segments=3),
 )

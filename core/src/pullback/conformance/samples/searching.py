@@ -7,26 +7,35 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, booleans, distinct, integers, normal, suite
+from pullback.conformance.sample import (
+    Array,
+    booleans,
+    call,
+    distinct,
+    integers,
+    normal,
+    suite,
+    wrong,
+)
 
 _LINES = [
-    Sample((distinct(3, 4),)),
-    Sample((distinct(3, 4),), {"axis": 0}),
-    Sample((distinct(2, 3, 4),), {"axis": -1, "keepdims": True}),
-    Sample((distinct(3, 4),), {"keepdims": True}),
-    Sample((normal(0, 3),), {"axis": 1}),
-    Sample((normal(),), note="0-d"),
-    Sample((np.array([[1.0, 2.0, 2.0, 1.0]]),), {"axis": 1}, note="the first of equals"),
-    Sample((np.array([[1.0, np.nan, 2.0], [np.inf, -np.inf, np.nan]]),), {"axis": 1}, note="NaN"),
-    Sample((integers(-9, 9, 3, 4),), {"axis": 1}),
+    call(distinct(3, 4)),
+    call(distinct(3, 4), axis=0),
+    call(distinct(2, 3, 4), axis=-1, keepdims=True),
+    call(distinct(3, 4), keepdims=True),
+    call(normal(0, 3), axis=1),
+    call(normal(), note="0-d"),
+    call(np.array([[1.0, 2.0, 2.0, 1.0]]), axis=1, note="the first of equals"),
+    call(np.array([[1.0, np.nan, 2.0], [np.inf, -np.inf, np.nan]]), axis=1, note="NaN"),
+    call(integers(-9, 9, 3, 4), axis=1),
 ]
 _NOTHING = [
-    ((normal(0, 3),), {"axis": 0}, errors.InputValueError),
-    ((normal(0),), {}, errors.InputValueError),
-    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
+    wrong(errors.InputValueError, normal(0, 3), axis=0),
+    wrong(errors.InputValueError, normal(0)),
+    wrong(errors.AxisError, normal(2, 3), axis=2),
 ]
-suite("argmax", np.argmax, _LINES, errors_=_NOTHING)
-suite("argmin", np.argmin, _LINES, errors_=_NOTHING)
+suite("argmax", np.argmax)(*_LINES, *_NOTHING)
+suite("argmin", np.argmin)(*_LINES, *_NOTHING)
 
 
 def _argwhere(x: Array) -> Any:
@@ -34,18 +43,14 @@ def _argwhere(x: Array) -> Any:
     return np.array(found, np.int64).reshape(len(found), x.ndim)
 
 
-suite(
-    "argwhere",
-    _argwhere,
-    [
-        Sample((booleans(3, 4),)),
-        Sample((integers(0, 3, 2, 3, 2),)),
-        Sample((np.array([0.0, -0.0, np.nan, 2.0]),)),
-        Sample((np.zeros((2, 3)),), note="none"),
-        Sample((normal(0, 2),), note="empty"),
-        Sample((np.asarray(True),), note="0-d"),
-        Sample((np.asarray(False),), note="0-d false"),
-    ],
+suite("argwhere", _argwhere)(
+    call(booleans(3, 4)),
+    call(integers(0, 3, 2, 3, 2)),
+    call(np.array([0.0, -0.0, np.nan, 2.0])),
+    call(np.zeros((2, 3)), note="none"),
+    call(normal(0, 2), note="empty"),
+    call(np.asarray(True), note="0-d"),
+    call(np.asarray(False), note="0-d false"),
 )
 
 
@@ -63,20 +68,17 @@ _VALUES = np.array([[0.0, 2.0, 3.0], [8.0, 9.0, -np.inf]])
 suite(
     "searchsorted",
     _searchsorted,
-    [
-        Sample((_STEPS, _VALUES)),
-        Sample((_STEPS, _VALUES), {"side": "right"}),
-        Sample((_STEPS[[3, 0, 4, 1, 2]], _VALUES, np.array([1, 3, 4, 0, 2]))),
-        Sample((_STEPS, np.asarray(2.0)), note="0-d"),
-        Sample((_STEPS[:0], _VALUES), note="in nothing"),
-        Sample((_STEPS, _VALUES[:0]), note="nothing"),
-        Sample((_STEPS, np.array([np.nan, np.inf])), note="NaN"),
-        Sample((np.array([1, 3, 5]), integers(0, 7, 4)), {"side": "right"}, note="integers"),
-    ],
-    errors_=[
-        ((_VALUES, _VALUES), {}, errors.ShapeError),
-        ((_STEPS, _VALUES), {"side": "middle"}, errors.InputValueError),
-        ((_STEPS, _VALUES, np.array([0, 1])), {}, errors.ShapeError),
-    ],
     without=dict.fromkeys(("sizes", "exceptional", "pairs", "shared"), "x1 is sorted"),
+)(
+    call(_STEPS, _VALUES),
+    call(_STEPS, _VALUES, side="right"),
+    call(_STEPS[[3, 0, 4, 1, 2]], _VALUES, np.array([1, 3, 4, 0, 2])),
+    call(_STEPS, np.asarray(2.0), note="0-d"),
+    call(_STEPS[:0], _VALUES, note="in nothing"),
+    call(_STEPS, _VALUES[:0], note="nothing"),
+    call(_STEPS, np.array([np.nan, np.inf]), note="NaN"),
+    call(np.array([1, 3, 5]), integers(0, 7, 4), side="right", note="integers"),
+    wrong(errors.ShapeError, _VALUES, _VALUES),
+    wrong(errors.InputValueError, _STEPS, _VALUES, side="middle"),
+    wrong(errors.ShapeError, _STEPS, _VALUES, np.array([0, 1])),
 )

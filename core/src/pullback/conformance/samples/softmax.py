@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, integers, normal, suite
+from pullback.conformance.sample import Sample, call, integers, normal, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -35,26 +35,26 @@ def _terms(x: Array, *, axis: int = -1) -> Array:
 
 
 _SAMPLES = (
-    Sample((normal(3, 5),)),
-    Sample((normal(3, 5) * 10,), {"axis": 0}),
-    Sample((normal(2, 3, 4),), {"axis": -2}),
-    Sample((normal(2, 100, seed=3) * 5,), note="many classes"),
-    Sample((normal(64, 10, seed=4),), note="short rows"),
-    Sample((normal(1),), note="one class"),
-    Sample((normal(0, 3),), note="no rows"),
-    Sample((normal(3, 0),), note="no classes"),
-    Sample((integers(-5, 5, 2, 3),), note="integers"),
-    Sample((np.array([[300.0, -300.0, 0.0], [300.0] * 3]),), note="large", gradient=False),
-    Sample(
-        (np.array([[1e4, -1e4, 0.0], [1e4, 1e4, 1e4]]),),
+    call(normal(3, 5)),
+    call(normal(3, 5) * 10, axis=0),
+    call(normal(2, 3, 4), axis=-2),
+    call(normal(2, 100, seed=3) * 5, note="many classes"),
+    call(normal(64, 10, seed=4), note="short rows"),
+    call(normal(1), note="one class"),
+    call(normal(0, 3), note="no rows"),
+    call(normal(3, 0), note="no classes"),
+    call(integers(-5, 5, 2, 3), note="integers"),
+    call(np.array([[300.0, -300.0, 0.0], [300.0] * 3]), note="large", gradient=False),
+    call(
+        np.array([[1e4, -1e4, 0.0], [1e4, 1e4, 1e4]]),
         gradient=False,
         dtypes=("float32", "float16", "bfloat16"),
         note="larger",
     ),
-    Sample((np.array([[0.5, -np.inf, 1.5]]),), note="masked", gradient=False),
-    Sample((np.array([[np.nan, 1.0], [1.0, 2.0]]),), note="NaN", gradient=False),
+    call(np.array([[0.5, -np.inf, 1.5]]), note="masked", gradient=False),
+    call(np.array([[np.nan, 1.0], [1.0, 2.0]]), note="NaN", gradient=False),
 )
-_ERRORS = [((normal(2, 3),), {"axis": 2}, errors.AxisError)]
+_ERRORS = [wrong(errors.AxisError, normal(2, 3), axis=2)]
 
 
 def _weighted(x: Array, *, axis: int = -1) -> Array:
@@ -64,8 +64,8 @@ def _weighted(x: Array, *, axis: int = -1) -> Array:
     return _softmax(x, axis=axis) * (1 + np.max(x, axis=axis, keepdims=True) - x)
 
 
-suite("softmax", _softmax, _SAMPLES, errors_=_ERRORS, scale=_weighted)
-suite("log_softmax", _log_softmax, _SAMPLES, errors_=_ERRORS, scale=_terms)
+suite("softmax", _softmax, scale=_weighted)(*_SAMPLES, *_ERRORS)
+suite("log_softmax", _log_softmax, scale=_terms)(*_SAMPLES, *_ERRORS)
 
 
 # Their gradients, given g and the result. -------------------------------------------------------
@@ -93,33 +93,28 @@ def _with_cotangents(forward: Callable[..., Array]) -> tuple[Sample, ...]:
     """What goes in: cotangents, and results for the inputs of some samples."""
     chosen = [one for one in _SAMPLES if one.gradient and one.note != "integers"]
     pairs = [
-        Sample(
-            (normal(*one.inputs[0].shape, seed=9), forward(one.inputs[0], **one.attributes)),
-            one.attributes,
+        call(
+            normal(*one.inputs[0].shape, seed=9),
+            forward(one.inputs[0], **one.attributes),
+            **one.attributes,
             note=one.note,
         )
         for one in chosen
     ]
     masked = forward(np.array([[0.5, -np.inf, 1.5]]))
-    return *pairs, Sample((normal(1, 3), masked), note="masked", gradient=False)
+    return *pairs, call(normal(1, 3), masked, note="masked", gradient=False)
 
 
 _GRADIENT_ERRORS = [
-    ((normal(2, 3), normal(2, 3)), {"axis": 2}, errors.AxisError),
-    ((normal(3), normal(2, 3)), {}, errors.ShapeError),
+    wrong(errors.AxisError, normal(2, 3), normal(2, 3), axis=2),
+    wrong(errors.ShapeError, normal(3), normal(2, 3)),
 ]
-suite(
-    "softmax_gradient",
-    _softmax_gradient,
-    _with_cotangents(_softmax),
-    errors_=_GRADIENT_ERRORS,
-    scale=_softmax_gradient_terms,
+suite("softmax_gradient", _softmax_gradient, scale=_softmax_gradient_terms)(
+    *_with_cotangents(_softmax), *_GRADIENT_ERRORS
 )
 suite(
     "log_softmax_gradient",
     _log_softmax_gradient,
-    _with_cotangents(_log_softmax),
-    errors_=_GRADIENT_ERRORS,
     scale=_log_softmax_gradient_terms,
     without={"exceptional": "out is the logarithm of a probability"},
-)
+)(*_with_cotangents(_log_softmax), *_GRADIENT_ERRORS)

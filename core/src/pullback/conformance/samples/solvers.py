@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, cnormal, integers, normal, suite
+from pullback.conformance.sample import Array, call, cnormal, integers, normal, suite, wrong
 
 
 def regular(*shape: int, seed: int = 0) -> Array:
@@ -33,62 +33,48 @@ def cdefinite(*shape: int, seed: int = 0) -> Array:
 
 
 NOT_SQUARE: list[Any] = [
-    ((normal(2, 3),), {}, errors.ShapeError),
-    ((normal(3),), {}, errors.ShapeError),
+    wrong(errors.ShapeError, normal(2, 3)),
+    wrong(errors.ShapeError, normal(3)),
 ]
-_SINGULAR: Any = ((np.array([[1.0, 2.0], [2.0, 4.0]]),), {}, errors.InputValueError)
+_SINGULAR: Any = wrong(errors.InputValueError, np.array([[1.0, 2.0], [2.0, 4.0]]))
 _SQUARE = [
-    Sample((regular(3, 3),)),
-    Sample((regular(2, 3, 3),)),
-    Sample((cregular(2, 3, 3),)),
-    Sample((regular(1, 1),)),
-    Sample((normal(0, 3, 3),), note="no matrices"),
-    Sample((integers(1, 5, 2, 2) + 5 * np.eye(2, dtype=np.int32),), note="integers"),
+    call(regular(3, 3)),
+    call(regular(2, 3, 3)),
+    call(cregular(2, 3, 3)),
+    call(regular(1, 1)),
+    call(normal(0, 3, 3), note="no matrices"),
+    call(integers(1, 5, 2, 2) + 5 * np.eye(2, dtype=np.int32), note="integers"),
 ]
 
-suite(
-    "solve",
-    np.linalg.solve,
-    [
-        Sample((regular(3, 3), normal(3))),
-        Sample((regular(3, 3), normal(3, 2))),
-        Sample((regular(2, 3, 3), normal(3)), note="one vector for all"),
-        Sample((regular(2, 3, 3), normal(2, 3, 4))),
-        Sample((regular(2, 1, 3, 3), normal(4, 3, 2)), note="broadcast"),
-        Sample((cregular(3, 3), cnormal(3, 2, seed=3))),
-        Sample((regular(3, 3), normal(3, 0))),
-        Sample((normal(0, 3, 3), normal(3)), note="no matrices"),
-    ],
-    errors_=[
-        ((normal(2, 3), normal(2)), {}, errors.ShapeError),
-        ((normal(3, 3), normal(2)), {}, errors.ShapeError),
-        ((normal(3, 3), normal(2, 3)), {}, errors.ShapeError),
-        (
-            (np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([1.0, 1.0])),
-            {},
-            errors.InputValueError,
-        ),
-    ],
+suite("solve", np.linalg.solve)(
+    call(regular(3, 3), normal(3)),
+    call(regular(3, 3), normal(3, 2)),
+    call(regular(2, 3, 3), normal(3), note="one vector for all"),
+    call(regular(2, 3, 3), normal(2, 3, 4)),
+    call(regular(2, 1, 3, 3), normal(4, 3, 2), note="broadcast"),
+    call(cregular(3, 3), cnormal(3, 2, seed=3)),
+    call(regular(3, 3), normal(3, 0)),
+    call(normal(0, 3, 3), normal(3), note="no matrices"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.ShapeError, normal(3, 3), normal(2)),
+    wrong(errors.ShapeError, normal(3, 3), normal(2, 3)),
+    wrong(errors.InputValueError, np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([1.0, 1.0])),
 )
-suite("inv", np.linalg.inv, _SQUARE, errors_=[*NOT_SQUARE, _SINGULAR])
-suite(
-    "matrix_power",
-    lambda x, *, n: np.linalg.matrix_power(x, n),
-    [
-        Sample((one.inputs[0] / 2 if one.inputs[0].dtype.kind != "i" else one.inputs[0],), {"n": n})
+suite("inv", np.linalg.inv)(*_SQUARE, *NOT_SQUARE, _SINGULAR)
+suite("matrix_power", lambda x, *, n: np.linalg.matrix_power(x, n))(
+    *(
+        call(one.inputs[0] / 2 if one.inputs[0].dtype.kind != "i" else one.inputs[0], n=n)
         for one, n in zip((*_SQUARE, *_SQUARE[:3]), (3, 2, 5, 0, 2, 3, -1, -2, 1), strict=True)
-    ],
-    errors_=[
-        ((normal(2, 3),), {"n": 2}, errors.ShapeError),
-        ((normal(2, 2),), {"n": 0.5}, errors.InputTypeError),
-    ],
+    ),
+    wrong(errors.ShapeError, normal(2, 3), n=2),
+    wrong(errors.InputTypeError, normal(2, 2), n=0.5),
 )
 _DETERMINED = [
     *_SQUARE,
-    Sample((normal(0, 0),), note="no elements"),
-    Sample((np.array([[0.0, 2.0], [1.0, 0.0]]),), note="negative"),
+    call(normal(0, 0), note="no elements"),
+    call(np.array([[0.0, 2.0], [1.0, 0.0]]), note="negative"),
 ]
-suite("slogdet", lambda x: tuple(np.linalg.slogdet(x)), _DETERMINED, errors_=NOT_SQUARE)
+suite("slogdet", lambda x: tuple(np.linalg.slogdet(x)))(*_DETERMINED, *NOT_SQUARE)
 _TWICE = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, -1.0]])
 
 
@@ -102,15 +88,10 @@ def _det(x: Array) -> Any:
     return np.sum(terms, axis=0)
 
 
-suite(
-    "det",
-    _det,
-    [
-        *_DETERMINED,
-        Sample((_TWICE,), gradient=False, note="singular", dtypes=("float64", "float32")),
-    ],
-    without={"large": "the reference adds a term for each permutation"},
-    errors_=NOT_SQUARE,
+suite("det", _det, without={"large": "the reference adds a term for each permutation"})(
+    *_DETERMINED,
+    call(_TWICE, gradient=False, note="singular", dtypes=("float64", "float32")),
+    *NOT_SQUARE,
 )
 
 
@@ -125,12 +106,8 @@ def _cofactors(x: Array) -> Any:
 
 
 suite(
-    "_cofactors",
-    _cofactors,
-    _SQUARE,
-    without={"large": "the reference adds a term for each permutation"},
-    errors_=NOT_SQUARE,
-)
+    "_cofactors", _cofactors, without={"large": "the reference adds a term for each permutation"}
+)(*_SQUARE, *NOT_SQUARE)
 
 
 def _cholesky(x: Array, *, upper: bool = False) -> Any:
@@ -139,17 +116,14 @@ def _cholesky(x: Array, *, upper: bool = False) -> Any:
     return np.conj(np.swapaxes(lower, -1, -2)) if upper else lower
 
 
-suite(
-    "cholesky",
-    _cholesky,
-    [
-        Sample((definite(3, 3),)),
-        Sample((definite(2, 3, 3),), {"upper": True}),
-        Sample((cdefinite(2, 3, 3),)),
-        Sample((cdefinite(3, 3),), {"upper": True}),
-        Sample((definite(3, 3) + np.triu(normal(3, 3), 1) / 9,), note="not symmetric"),
-        Sample((definite(1, 1),)),
-        Sample((normal(0, 3, 3),), note="no matrices"),
-    ],
-    errors_=[*NOT_SQUARE, ((-np.eye(2),), {}, errors.InputValueError)],
+suite("cholesky", _cholesky)(
+    call(definite(3, 3)),
+    call(definite(2, 3, 3), upper=True),
+    call(cdefinite(2, 3, 3)),
+    call(cdefinite(3, 3), upper=True),
+    call(definite(3, 3) + np.triu(normal(3, 3), 1) / 9, note="not symmetric"),
+    call(definite(1, 1)),
+    call(normal(0, 3, 3), note="no matrices"),
+    *NOT_SQUARE,
+    wrong(errors.InputValueError, -np.eye(2)),
 )

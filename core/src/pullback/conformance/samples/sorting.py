@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, distinct, integers, normal, suite
+from pullback.conformance.sample import Array, call, distinct, integers, normal, suite, wrong
 
 _NAN = np.array([[3.0, np.nan, -np.inf, 1.0], [np.inf, 0.0, np.nan, np.nan]])
 _TIES = np.array([[1.0, 0.0, 1.0, 0.0, 1.0], [2.0, 2.0, 2.0, 1.0, 2.0]])
@@ -26,32 +26,28 @@ def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 _LINES = [
-    Sample((distinct(3, 4),)),
-    Sample((distinct(3, 4),), {"axis": 0}),
-    Sample((distinct(2, 3, 4),), {"axis": 1, "descending": True}),
-    Sample((distinct(5),), {"stable": False}),
-    Sample((distinct(3, 1),)),
-    Sample((normal(2, 0),), note="nothing"),
-    Sample((_NAN,), gradient=False, note="NaN comes last"),
-    Sample((_NAN,), {"descending": True}, gradient=False, note="NaN comes first"),
-    Sample((integers(-9, 9, 3, 5),), {"axis": 1}, note="integers"),
-    Sample((integers(0, 9, 20).astype(np.uint8),), {"descending": True}, note="bytes"),
+    call(distinct(3, 4)),
+    call(distinct(3, 4), axis=0),
+    call(distinct(2, 3, 4), axis=1, descending=True),
+    call(distinct(5), stable=False),
+    call(distinct(3, 1)),
+    call(normal(2, 0), note="nothing"),
+    call(_NAN, gradient=False, note="NaN comes last"),
+    call(_NAN, descending=True, gradient=False, note="NaN comes first"),
+    call(integers(-9, 9, 3, 5), axis=1, note="integers"),
+    call(integers(0, 9, 20).astype(np.uint8), descending=True, note="bytes"),
 ]
 _WRONG = [
-    ((normal(2, 3),), {"axis": 2}, errors.AxisError),
-    ((normal(),), {}, errors.AxisError),
-    ((np.array([True]),), {}, errors.DTypeError),
+    wrong(errors.AxisError, normal(2, 3), axis=2),
+    wrong(errors.AxisError, normal()),
+    wrong(errors.DTypeError, np.array([True])),
 ]
-suite("sort", _sort, _LINES, errors_=_WRONG, either_zero=True)
-suite(
-    "argsort",
-    _argsort,
-    [
-        *_LINES,
-        Sample((_TIES,), note="equal elements"),
-        Sample((_TIES,), {"descending": True}, note="equal elements backwards"),
-    ],
-    errors_=_WRONG,
+suite("sort", _sort, either_zero=True)(*_LINES, *_WRONG)
+suite("argsort", _argsort)(
+    *_LINES,
+    call(_TIES, note="equal elements"),
+    call(_TIES, descending=True, note="equal elements backwards"),
+    *_WRONG,
 )
 
 
@@ -60,19 +56,14 @@ def _top_k(x: Array, *, k: int, axis: int = -1, largest: bool = True) -> Any:
     return np.take_along_axis(x, indices, axis=axis), indices
 
 
-suite(
-    "top_k",
-    _top_k,
-    [
-        Sample((distinct(3, 5),), {"k": 2}),
-        Sample((distinct(5, 2),), {"k": 3, "axis": 0}),
-        Sample((distinct(3, 5),), {"k": 5, "largest": False}),
-        Sample((distinct(3, 5),), {"k": 0}),
-        Sample((_TIES,), {"k": 3}, gradient=False, note="equal elements"),
-        Sample((integers(-9, 9, 7),), {"k": 3}),
-    ],
-    errors_=[((normal(3),), {"k": 4}, errors.InputValueError)],
-    either_zero=True,
+suite("top_k", _top_k, either_zero=True)(
+    call(distinct(3, 5), k=2),
+    call(distinct(5, 2), k=3, axis=0),
+    call(distinct(3, 5), k=5, largest=False),
+    call(distinct(3, 5), k=0),
+    call(_TIES, k=3, gradient=False, note="equal elements"),
+    call(integers(-9, 9, 7), k=3),
+    wrong(errors.InputValueError, normal(3), k=4),
 )
 
 
@@ -107,22 +98,19 @@ _MIDDLE: list[tuple[Any, dict[str, Any]]] = [
     (integers(-9, 9, 3, 4), {"axis": 1}),
     (normal(0, 3), {"axis": 1}),
 ]
-_NONE = [((normal(0, 3),), {"axis": 0, "q": 0.5}, errors.InputValueError)]
-suite(
-    "quantile",
-    _quantile,
-    [
-        *(Sample((x,), {"q": 0.5, **attributes}) for x, attributes in _MIDDLE),
-        *(Sample((x,), {"q": (0.0, 0.25, 1.0), **attributes}) for x, attributes in _MIDDLE),
-        Sample((_NAN[:, 1:],), {"q": 0.3, "axis": 1}, gradient=False, note="NaN"),
-    ],
-    scale=_ends,
-    errors_=[*_NONE, ((normal(3),), {"q": 1.5}, errors.InputValueError)],
+_NONE = [wrong(errors.InputValueError, normal(0, 3), axis=0, q=0.5)]
+suite("quantile", _quantile, scale=_ends)(
+    *(call(x, q=0.5, **attributes) for x, attributes in _MIDDLE),
+    *(call(x, q=(0.0, 0.25, 1.0), **attributes) for x, attributes in _MIDDLE),
+    call(_NAN[:, 1:], q=0.3, axis=1, gradient=False, note="NaN"),
+    *_NONE,
+    wrong(errors.InputValueError, normal(3), q=1.5),
 )
 suite(
     "median",
     lambda x, *, axis=None, keepdims=False: np.median(x, axis=axis, keepdims=keepdims),
-    [Sample((x,), attributes) for x, attributes in _MIDDLE],
     scale=_ends,
-    errors_=[((normal(0, 3),), {"axis": 0}, errors.InputValueError)],
+)(
+    *(call(x, **attributes) for x, attributes in _MIDDLE),
+    wrong(errors.InputValueError, normal(0, 3), axis=0),
 )

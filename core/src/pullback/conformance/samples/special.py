@@ -13,17 +13,16 @@ import numpy as np
 
 from pullback import errors
 from pullback.conformance.sample import (
+    Array,
     Sample,
-    WrongCalls,
+    call,
     cnormal,
     integers,
     normal,
     suite,
     uniform,
+    wrong,
 )
-
-Array = np.ndarray[Any, Any]
-
 
 # SciPy's functions lose digits near zeros and in tails: these series have 50 digits.
 _DIGITS = Context(prec=50)
@@ -160,57 +159,44 @@ def _polygamma_edge(x: float, n: int = 0) -> float | None:
 
 def _on(low: float, high: float, special: Array, *samples: Sample) -> tuple[Sample, ...]:
     return (
-        Sample((uniform(low, high, 3, 4),)),
-        Sample((uniform(low, high),), note="0-d"),
-        Sample((normal(0, 3),), note="empty"),
-        Sample((special,), gradient=False, note="special"),
+        call(uniform(low, high, 3, 4)),
+        call(uniform(low, high), note="0-d"),
+        call(normal(0, 3), note="empty"),
+        call(special, gradient=False, note="special"),
         *samples,
     )
 
 
-_INTEGERS = Sample((integers(1, 9, 3, 2),), note="integers")
+_INTEGERS = call(integers(1, 9, 3, 2), note="integers")
 _SIGNED = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
 _SMALL = 10.0 ** np.arange(-37, 0, 3)
-_BOTH_SIGNS = Sample((np.concatenate([_SMALL, -_SMALL]),), gradient=False, note="small")
-_COMPLEX: WrongCalls = (((cnormal(3),), {}, errors.DTypeError),)
+_BOTH_SIGNS = call(np.concatenate([_SMALL, -_SMALL]), gradient=False, note="small")
+_COMPLEX = (wrong(errors.DTypeError, cnormal(3)),)
 
-suite(
-    "erf",
-    _elementwise(math.erf),
-    _on(
+suite("erf", _elementwise(math.erf))(
+    *_on(-2, 2, _SIGNED, _INTEGERS, _BOTH_SIGNS, call(np.linspace(-7.0, 7.0, 141), note="line")),
+    *_COMPLEX,
+)
+suite("erfc", _elementwise(math.erfc))(
+    *_on(
         -2,
         2,
         _SIGNED,
         _INTEGERS,
         _BOTH_SIGNS,
-        Sample((np.linspace(-7.0, 7.0, 141),), note="line"),
+        call(np.linspace(-7.0, 26.0, 100), gradient=False, note="line"),
     ),
-    errors_=_COMPLEX,
+    *_COMPLEX,
 )
-suite(
-    "erfc",
-    _elementwise(math.erfc),
-    _on(
-        -2,
-        2,
-        _SIGNED,
-        _INTEGERS,
-        _BOTH_SIGNS,
-        Sample((np.linspace(-7.0, 26.0, 100),), gradient=False, note="line"),
-    ),
-    errors_=_COMPLEX,
-)
-suite(
-    "erfinv",
-    _exactly(_erfinv, _erfinv_edge),
-    _on(
+suite("erfinv", _exactly(_erfinv, _erfinv_edge))(
+    *_on(
         -0.9,
         0.9,
         np.array([0.0, -0.0, 1.0, -1.0, 1.5, np.nan]),
         _BOTH_SIGNS,
-        Sample((1 - 0.5 ** np.arange(1.0, 9.0),), gradient=False, note="near 1"),
+        call(1 - 0.5 ** np.arange(1.0, 9.0), gradient=False, note="near 1"),
     ),
-    errors_=_COMPLEX,
+    *_COMPLEX,
 )
 
 _WHOLE = np.array([0.0, 1.0, 2.0, 3.0, -1.0, -2.0, np.inf, np.nan])
@@ -218,15 +204,15 @@ _LINE = np.concatenate([np.linspace(0.1, 30.0, 120), 10.0 ** np.arange(2.0, 30.0
 _REFLECTED = np.array([-0.1, -0.3, -0.7, -1.2, -1.8, -2.3, -3.3, -9.75, -20.25])
 _FROM_0 = (
     _INTEGERS,
-    Sample((_SMALL,), gradient=False, note="small"),
-    Sample((_LINE,), gradient=False, note="line"),
-    Sample((_REFLECTED,), gradient=False, note="negative"),
+    call(_SMALL, gradient=False, note="small"),
+    call(_LINE, gradient=False, note="line"),
+    call(_REFLECTED, gradient=False, note="negative"),
 )
 # Zeros of lgamma, digamma and polygamma(., 2) below 0, and points near them.
 _ZEROS = np.array([-2.4570247382208006, -2.747682646727413, -0.504083008264455, -1.573498473162391])
 _ZEROS = np.concatenate([_ZEROS, [-0.4949283347, -2.49949]])
-_NEAR_ZEROS = Sample(
-    (np.concatenate([_ZEROS, _ZEROS + 1e-5, _ZEROS - 1e-9]),), gradient=False, note="near zeros"
+_NEAR_ZEROS = call(
+    np.concatenate([_ZEROS, _ZEROS + 1e-5, _ZEROS - 1e-9]), gradient=False, note="near zeros"
 )
 
 
@@ -257,46 +243,38 @@ _derivative = _exactly(_polygamma, _polygamma_edge)
 suite(
     "lgamma",
     _log_gamma,
-    _on(0.3, 5, _WHOLE, *_FROM_0, _NEAR_ZEROS),
-    errors_=_COMPLEX,
     scale=_scale_of(_log_gamma, lambda x: np.log(np.abs(np.sin(np.pi * _fraction(x))) / np.pi)),
-)
-suite(
-    "digamma",
-    _derivative,
-    _on(0.3, 5, np.array([0.0, -0.0, 1.0, 2.0, -1.0, -2.0, np.inf, np.nan]), *_FROM_0, _NEAR_ZEROS),
-    errors_=_COMPLEX,
-    scale=_scale_of(_derivative, _largest_term),
+)(*_on(0.3, 5, _WHOLE, *_FROM_0, _NEAR_ZEROS), *_COMPLEX)
+suite("digamma", _derivative, scale=_scale_of(_derivative, _largest_term))(
+    *_on(
+        0.3, 5, np.array([0.0, -0.0, 1.0, 2.0, -1.0, -2.0, np.inf, np.nan]), *_FROM_0, _NEAR_ZEROS
+    ),
+    *_COMPLEX,
 )
 
 suite(
     "polygamma",
     _derivative,
-    (
-        Sample((uniform(0.3, 5, 3, 4),), {"n": 1}),
-        Sample((uniform(0.3, 5, 3, 4),), {"n": 2}, note="n=2"),
-        Sample((uniform(0.3, 5, 3, 4),), {"n": 0}, note="n=0"),
-        Sample((uniform(0.3, 5),), {"n": 1}, note="0-d"),
-        Sample((normal(0, 3),), {"n": 1}, note="empty"),
-        Sample((integers(1, 9, 3, 2),), {"n": 1}, note="integers"),
-        Sample((_LINE[:120],), {"n": 3}, gradient=False, note="line"),
-        Sample((_REFLECTED,), {"n": 30}, gradient=False, note="n=30"),
-        Sample((_LINE[:40],), {"n": 30}, gradient=False, note="n=30, line"),
-        Sample(_NEAR_ZEROS.inputs, {"n": 2}, gradient=False, note="near zeros"),
-        Sample((_REFLECTED,), {"n": 1}, gradient=False, note="negative"),
-        Sample(
-            (np.array([0.0, 1.0, -1.0, np.inf, np.nan]),), {"n": 1}, gradient=False, note="special"
-        ),
-    ),
-    errors_=(
-        *(((cnormal(3),), {"n": 1}, errors.DTypeError),),
-        ((normal(3),), {"n": -1}, errors.InputValueError),
-        ((normal(3),), {"n": 1.5}, errors.InputTypeError),
-    ),
     scale=_scale_of(_derivative, _largest_term),
     # The reference takes a step of 1 at a time from the left.
     domain={"x": (-300.0, np.inf)},
     integer_domain={"x": (-300, 2**63)},
+)(
+    call(uniform(0.3, 5, 3, 4), n=1),
+    call(uniform(0.3, 5, 3, 4), n=2, note="n=2"),
+    call(uniform(0.3, 5, 3, 4), n=0, note="n=0"),
+    call(uniform(0.3, 5), n=1, note="0-d"),
+    call(normal(0, 3), n=1, note="empty"),
+    call(integers(1, 9, 3, 2), n=1, note="integers"),
+    call(_LINE[:120], n=3, gradient=False, note="line"),
+    call(_REFLECTED, n=30, gradient=False, note="n=30"),
+    call(_LINE[:40], n=30, gradient=False, note="n=30, line"),
+    call(*_NEAR_ZEROS.inputs, n=2, gradient=False, note="near zeros"),
+    call(_REFLECTED, n=1, gradient=False, note="negative"),
+    call(np.array([0.0, 1.0, -1.0, np.inf, np.nan]), n=1, gradient=False, note="special"),
+    wrong(errors.DTypeError, cnormal(3), n=1),
+    wrong(errors.InputValueError, normal(3), n=-1),
+    wrong(errors.InputTypeError, normal(3), n=1.5),
 )
 
 
@@ -304,23 +282,17 @@ def _xlogy(x: Array, y: Array) -> Array:
     return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
 
 
-suite(
-    "xlogy",
-    _xlogy,
-    (
-        Sample((normal(3, 4), uniform(0.3, 3, 3, 4))),
-        Sample((normal(3, 1), uniform(0.3, 3, 4)), note="broadcast"),
-        Sample((normal(), uniform(0.3, 3)), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample((integers(0, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
-        Sample(
-            (
-                np.array([0.0, 0.0, 0.0, 1.0, 2.0, np.inf]),
-                np.array([0.0, -1.0, np.inf, 0.0, np.nan, 2.0]),
-            ),
-            gradient=False,
-            note="special",
-        ),
+suite("xlogy", _xlogy)(
+    call(normal(3, 4), uniform(0.3, 3, 3, 4)),
+    call(normal(3, 1), uniform(0.3, 3, 4), note="broadcast"),
+    call(normal(), uniform(0.3, 3), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(0, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
+    call(
+        np.array([0.0, 0.0, 0.0, 1.0, 2.0, np.inf]),
+        np.array([0.0, -1.0, np.inf, 0.0, np.nan, 2.0]),
+        gradient=False,
+        note="special",
     ),
-    errors_=(((normal(2, 3), normal(2)), {}, errors.ShapeError),),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
 )

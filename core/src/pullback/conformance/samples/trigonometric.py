@@ -7,92 +7,85 @@ import numpy as np
 from pullback import errors
 from pullback.conformance.sample import (
     Sample,
-    WrongCalls,
     away,
+    call,
     cnormal,
     integers,
     normal,
     suite,
     uniform,
+    wrong,
 )
 
-_SPECIAL = Sample(
-    (np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan]),),
-    gradient=False,
-    note="special",
+_SPECIAL = call(
+    np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan]), gradient=False, note="special"
 )
 _SMALL = 10.0 ** np.arange(-37, 0, 3)
 _LARGE = 10.0 ** np.arange(0.0, 38.0, 2.5)
-_BOTH_SIGNS = Sample((np.concatenate([_SMALL, -_SMALL]),), gradient=False, note="small")
-_ALL_SIZES = Sample((np.concatenate([_SMALL, _LARGE, -_LARGE]),), gradient=False, note="all sizes")
-_ANGLES = Sample((np.linspace(-1000.0, 1000.0, 401),), gradient=False, note="many turns")
-_COMPLEX = Sample((cnormal(3, 4),), note="complex")
+_BOTH_SIGNS = call(np.concatenate([_SMALL, -_SMALL]), gradient=False, note="small")
+_ALL_SIZES = call(np.concatenate([_SMALL, _LARGE, -_LARGE]), gradient=False, note="all sizes")
+_ANGLES = call(np.linspace(-1000.0, 1000.0, 401), gradient=False, note="many turns")
+_COMPLEX = call(cnormal(3, 4), note="complex")
 
 
 def _on(low: float, high: float, *samples: Sample) -> tuple[Sample, ...]:
     return (
-        Sample((uniform(low, high, 3, 4),)),
-        Sample((uniform(low, high),), note="0-d"),
-        Sample((normal(0, 3),), note="empty"),
-        Sample((integers(0, 2, 3, 2),), gradient=False, note="integers"),
+        call(uniform(low, high, 3, 4)),
+        call(uniform(low, high), note="0-d"),
+        call(normal(0, 3), note="empty"),
+        call(integers(0, 2, 3, 2), gradient=False, note="integers"),
         _SPECIAL,
         _COMPLEX,
         *samples,
     )
 
 
-suite("sin", np.sin, _on(-3, 3, _BOTH_SIGNS, _ANGLES))
-suite("cos", np.cos, _on(-3, 3, _BOTH_SIGNS, _ANGLES))
-suite("tan", np.tan, _on(-1.4, 1.4, _BOTH_SIGNS, _ANGLES))
-suite("asin", np.arcsin, _on(-0.9, 0.9, _BOTH_SIGNS))
-suite("acos", np.arccos, _on(-0.9, 0.9, _BOTH_SIGNS))
-suite("atan", np.arctan, _on(-3, 3, _ALL_SIZES))
-suite("sinh", np.sinh, _on(-3, 3, _BOTH_SIGNS))
-suite("cosh", np.cosh, _on(-3, 3, _BOTH_SIGNS))
-suite("tanh", np.tanh, _on(-3, 3, _ALL_SIZES))
-suite(
-    "tanh_gradient",
-    # float64 has the digits of the square, extended precision those of its difference from 1.
-    lambda g, out: g * ((1 - out) * (1 + out)),
-    (
-        Sample((normal(3, 4), np.tanh(normal(3, 4, seed=1))), note="of tanh"),
-        Sample((normal(3, 1), uniform(-1, 1, 4)), note="broadcast"),
-        Sample((normal(), uniform(-1, 1)), note="0-d"),
-        Sample((normal(0, 3), normal(1, 3)), note="empty"),
-        Sample((normal(8), np.array([1.0, -1, 0.999, -0.999, 0, -0.0, 1e-30, 1])), note="flat"),
-        Sample((np.array([np.inf, 1.0, np.nan]), np.array([0.5, np.nan, 0.5])), gradient=False),
-        Sample((integers(-5, 5, 3), integers(-1, 2, 3)), note="integers"),
-        Sample((cnormal(3, 4), cnormal(3, 4, seed=2) * 0.5), note="complex"),
-    ),
-    domain={"out": (-1, 1)},
+suite("sin", np.sin)(*_on(-3, 3, _BOTH_SIGNS, _ANGLES))
+suite("cos", np.cos)(*_on(-3, 3, _BOTH_SIGNS, _ANGLES))
+suite("tan", np.tan)(*_on(-1.4, 1.4, _BOTH_SIGNS, _ANGLES))
+suite("asin", np.arcsin)(*_on(-0.9, 0.9, _BOTH_SIGNS))
+suite("acos", np.arccos)(*_on(-0.9, 0.9, _BOTH_SIGNS))
+suite("atan", np.arctan)(*_on(-3, 3, _ALL_SIZES))
+suite("sinh", np.sinh)(*_on(-3, 3, _BOTH_SIGNS))
+suite("cosh", np.cosh)(*_on(-3, 3, _BOTH_SIGNS))
+suite("tanh", np.tanh)(*_on(-3, 3, _ALL_SIZES))
+# float64 has the digits of the square, extended precision those of its difference from 1.
+suite("tanh_gradient", lambda g, out: g * ((1 - out) * (1 + out)), domain={"out": (-1, 1)})(
+    call(normal(3, 4), np.tanh(normal(3, 4, seed=1)), note="of tanh"),
+    call(normal(3, 1), uniform(-1, 1, 4), note="broadcast"),
+    call(normal(), uniform(-1, 1), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(normal(8), np.array([1.0, -1, 0.999, -0.999, 0, -0.0, 1e-30, 1]), note="flat"),
+    call(np.array([np.inf, 1.0, np.nan]), np.array([0.5, np.nan, 0.5]), gradient=False),
+    call(integers(-5, 5, 3), integers(-1, 2, 3), note="integers"),
+    call(cnormal(3, 4), cnormal(3, 4, seed=2) * 0.5, note="complex"),
 )
-suite("asinh", np.arcsinh, _on(-3, 3, _ALL_SIZES))
-suite("acosh", np.arccosh, _on(1.1, 5, Sample((_LARGE,), gradient=False, note="all sizes")))
-suite("atanh", np.arctanh, _on(-0.9, 0.9, _BOTH_SIGNS))
+suite("asinh", np.arcsinh)(*_on(-3, 3, _ALL_SIZES))
+suite("acosh", np.arccosh)(*_on(1.1, 5, call(_LARGE, gradient=False, note="all sizes")))
+suite("atanh", np.arctanh)(*_on(-0.9, 0.9, _BOTH_SIGNS))
 
 _POINTS = (
-    Sample((away(3, 4), away(3, 4, seed=1))),
-    Sample((away(3, 1), away(4, seed=1)), note="broadcast"),
-    Sample((away(), away(seed=1)), note="0-d"),
-    Sample((normal(0, 3), normal(1, 3)), note="empty"),
-    Sample((integers(-5, 5, 3, 2), integers(1, 5, 3, 2)), note="integers"),
-    Sample(
-        (
-            np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])[:, None],
-            np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]),
-        ),
+    call(away(3, 4), away(3, 4, seed=1)),
+    call(away(3, 1), away(4, seed=1), note="broadcast"),
+    call(away(), away(seed=1), note="0-d"),
+    call(normal(0, 3), normal(1, 3), note="empty"),
+    call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
+    call(
+        np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])[:, None],
+        np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]),
         gradient=False,
         note="special",
     ),
-    Sample(
-        (np.array([3e37, 3e-38, 1.0, 1e-20]), np.array([4e37, 4e-38, 1e-20, 1.0])),
+    call(
+        np.array([3e37, 3e-38, 1.0, 1e-20]),
+        np.array([4e37, 4e-38, 1e-20, 1.0]),
         gradient=False,
         note="all sizes",
     ),
 )
-_WRONG: WrongCalls = (
-    ((normal(2, 3), normal(2)), {}, errors.ShapeError),
-    ((cnormal(3), cnormal(3)), {}, errors.DTypeError),
+_WRONG = (
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.DTypeError, cnormal(3), cnormal(3)),
 )
-suite("hypot", np.hypot, _POINTS, errors_=_WRONG)
-suite("atan2", np.arctan2, _POINTS, errors_=_WRONG)
+suite("hypot", np.hypot)(*_POINTS, *_WRONG)
+suite("atan2", np.arctan2)(*_POINTS, *_WRONG)
