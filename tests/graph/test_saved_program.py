@@ -433,3 +433,10 @@ class TestData:
         # A graph that is an attribute runs as any graph does: its kernels call the ops.
         expected = emit(graph)(x._array.array)[0]
         assert emit(found)(x._array.array)[0].tobytes() == expected.tobytes()
+
+
+def test_gradients_have_the_rules_of_composites(tmp_path):
+    x = pb.asarray([1.0, -1.0, 0.3, 2.0])
+    pb.function(lambda x: pb.clip(x, -1.0, 1.0)).lower(x).save(tmp_path / "program")
+    program = pb.load_program(tmp_path / "program")
+    assert pb.grad(program)(x).tolist() == [1, 1, 1, 0]

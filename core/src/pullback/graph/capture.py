@@ -81,6 +81,8 @@ class Trace(Backend):
         self.public_dtypes = real.public_dtypes
         self._inputs: list[Entry] = []
         self._calls: list[Call] = []
+        #: How many calls have been recorded, also those that are a part of others.
+        self._count = 0
         self._constants: dict[str, Native] = {}
         #: False if values were read: the recorded calls may then depend on them.
         self.sound = True
@@ -146,17 +148,22 @@ class Trace(Backend):
             kernel = partial(_only_result, kernel)
         if _depends_on_values(op, inputs, plain):
             self._looked_at(f"calls {op.name}, whose shape depends on values")
-        number = len(self._calls)
-        names = [f"v{number}_{i}" for i in range(len(arrays))] if several else [f"v{number}"]
-        results = tuple(
-            Value(name, tuple(array.shape), array.dtype)
-            for name, array in zip(names, arrays, strict=True)
-        )
-        operands = tuple(_operand(value) for value in inputs)
+        results = self._values(arrays, several=several)
+        operands = tuple(map(operand_of, inputs))
         origin = self._origin()
         self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, origin))
         traced = tuple(map(self._new, arrays, results))
         return traced if several else traced[0]
+
+    def _values(self, arrays: Sequence[Native], *, several: bool) -> tuple[Value, ...]:
+        """The values of the results of a call."""
+        name = f"v{self._count}"
+        self._count += 1
+        names = [f"{name}_{i}" for i in range(len(arrays))] if several else [name]
+        return tuple(
+            Value(name, tuple(array.shape), array.dtype)
+            for name, array in zip(names, arrays, strict=True)
+        )
 
     def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
         """Records the calls of another graph; returns its outputs."""
@@ -225,7 +232,8 @@ def _only_result(kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
     return kernel(*inputs, **attributes)[0]
 
 
-def _operand(value: Traced | list[Traced] | None) -> Operand:
+def operand_of(value: Traced | list[Traced] | None) -> Operand:
+    """An input of a call, as the graph has it."""
     if isinstance(value, list):
         return tuple(item.value for item in value)
     return None if value is None else value.value

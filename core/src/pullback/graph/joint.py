@@ -14,6 +14,7 @@ from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph, Pass
 from pullback.graph.capture import Traced
+from pullback.graph.composites import lowered
 from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Graph, Value
@@ -136,7 +137,7 @@ class Joint:
     def __init__(self, recorder: Recorder, outputs: list[Value], derivative: Derivative) -> None:
         asleep = derivative.asleep
         found = [g for g in derivative.gradients if g is not None]
-        whole = simplify(recorder.graph_of([*outputs, *found]))
+        whole = lowered(simplify(recorder.graph_of([*outputs, *found])))
         plain = outputs
         outputs = list(whole.outputs[: len(outputs)])
         found = list(whole.outputs[len(outputs) :])
@@ -247,7 +248,7 @@ class Asleep:
             finally:
                 recorder.forget()
                 self.release()
-        return self.pass_of(simplify(graph), chosen, values)
+        return self.pass_of(lowered(simplify(graph)), chosen, values)
 
     def _wake(self, cotangents: Mapping[int, Native], saved: Sequence[Any]) -> None:
         """Puts the arrays of a run into the trace."""

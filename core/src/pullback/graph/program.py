@@ -19,6 +19,7 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._symbols import HostNumber
 from pullback.devices import as_device
 from pullback.graph.compiled import Compiled, compiled, write_compiled
+from pullback.graph.composites import lowered
 from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.host import Guard, array_of, host_array_of, replace, same
@@ -85,15 +86,16 @@ class Program:
             self.graph = self.joint.graph
         self.result = returned.structure.items[0]
         self.numbers = tuple(recorder.numbers)
-        whole = compiled(self.graph, recorder.function_name, emit_explained)
+        low = lowered(self.graph)
+        whole = compiled(low, recorder.function_name, emit_explained)
         #: The graph as the backend has compiled it; None where its calls run one by one.
         self.compiled = whole if isinstance(whole, Compiled) else None
         #: Why it has not; empty for a backend that compiles no graphs.
         self.not_compiled = whole if isinstance(whole, str) else ""
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
-        self.fused = self.graph
+        self.fused = low
         if self.compiled is None:
-            self.fused = prepare(updates_last(fuse(self.graph)))
+            self.fused = prepare(updates_last(fuse(low)))
         self.run: FunctionType = ProgramWriter(
             self, signature, recorder, returned, arguments
         ).written()

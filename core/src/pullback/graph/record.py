@@ -10,21 +10,26 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import BuiltinFunctionType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from pullback import errors
+from pullback._dispatch.bodies import run_body
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, reachable, uncaptured
+from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, paused, reachable, uncaptured
 from pullback._symbols import TRACES, Apart, Break, DrawnInt, HostNumber
+from pullback._tree import each
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.capture import Trace, Traced, TracedDevice
+from pullback.graph.capture import Trace, Traced, TracedDevice, operand_of
 from pullback.graph.changes import Changes, Held
+from pullback.graph.composites import body_of
 from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.graph import (
+    Call,
     Draw,
     Graph,
     Handle,
@@ -369,6 +374,36 @@ class Recorder(Trace):
             f"has no values outside of it; return it from the function instead of keeping it in a "
             f"list, an attribute or a global"
         )
+
+    def kernel(self, op_name: str, dtype: DType | None) -> Kernel | None:
+        """The kernel of the real device; for a composite with a rule its body is one."""
+        kernel = super().kernel(op_name, dtype)
+        op = OPS[op_name]
+        places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
+        if kernel is None and op.rules and not op.primitive and not places:
+            return partial(self._run_body, op)
+        return kernel
+
+    def _run_body(self, op: Op, /, *inputs: Any, **attributes: Any) -> Any:
+        """Records a composite as one call with the calls of its body inside."""
+        begin = len(self._calls)
+        tensors = [each(lambda traced: wrap(traced, self.device), x) for x in inputs]
+        with paused():
+            result = run_body(op, tensors, attributes)
+        several = not isinstance(result, Tensor)
+        results = [self.lift(tensor)._array for tensor in (result if several else [result])]
+        operands = tuple(map(operand_of, inputs))
+        values = [traced.value for traced in results]
+        whole = Graph(self.real_device, (), (), (), self._constants)
+        body = body_of(whole, self._calls[begin:], operands, values)
+        if body is not None:
+            arrays = [traced.array for traced in results]
+            made = self._values(arrays, several=several)
+            plain = (False,) * len(made)
+            call = Call(op, body, operands, attributes, made, plain, self._origin())
+            self._calls[begin:] = [call]
+            results = list(map(self._new, arrays, made))
+        return tuple(results) if several else results[0]
 
     def _run(
         self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any

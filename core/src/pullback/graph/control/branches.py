@@ -9,6 +9,7 @@ from pullback._dispatch.recording import LOCAL, uncaptured
 from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
+from pullback.graph.composites import lowered
 from pullback.graph.control.call import lifted, one_or_all, record_call, trace_now
 from pullback.graph.control.op import define
 from pullback.graph.control.structures import check_alike, tensors
@@ -148,7 +149,7 @@ class BranchKernel:
     """Runs one of several graphs."""
 
     def __init__(self, name: str, graphs: Sequence[Graph]) -> None:
-        self._codes = [emit_explained(ready(graph), "branch") for graph in graphs]
+        self._codes = [emit_explained(ready(lowered(graph)), "branch") for graph in graphs]
         self._chosen = CHOSEN[name]
         self._item = graphs[0].device.backend.item
 

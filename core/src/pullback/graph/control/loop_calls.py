@@ -10,6 +10,7 @@ from pullback._symbols import Break
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
+from pullback.graph.composites import lowered
 from pullback.graph.control.branches import CALLS
 from pullback.graph.control.call import is_tracked, lifted, one_or_all, record_call, trace_now
 from pullback.graph.control.op import define
@@ -258,7 +259,7 @@ class ScanKernel:
     """Runs the graph of a step for each element."""
 
     def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
-        self._code = emit_explained(ready(body), "step")
+        self._code = emit_explained(ready(lowered(body)), "step")
         self._body = body
         self._carries = carries
         self._order = _order(length, reverse)
@@ -279,8 +280,8 @@ class WhileKernel:
     """Runs the graph of a step while that of the condition gives true."""
 
     def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
-        self._test = emit_explained(ready(test), "condition")
-        self._code = emit_explained(ready(body), "step")
+        self._test = emit_explained(ready(lowered(test)), "condition")
+        self._code = emit_explained(ready(lowered(body)), "step")
         self._item = body.device.backend.item
         self._maximum = maximum
 

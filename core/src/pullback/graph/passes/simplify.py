@@ -43,7 +43,7 @@ def common_subexpressions(graph: Graph) -> Graph:
     same: dict[Value, Value] = {}
     calls = []
     for call in graph.calls:
-        call = _with_inputs(call, same)
+        call = with_inputs(call, same)
         try:
             key = call.op, call.inputs, frozen(list(call.attributes.items()))
         except NotTraceableError:
@@ -54,7 +54,7 @@ def common_subexpressions(graph: Graph) -> Graph:
             calls.append(call)
         else:
             same.update(zip(call.results, before.results, strict=True))
-    return _with_ends(graph._replace(calls=tuple(calls)), same)
+    return with_ends(graph._replace(calls=tuple(calls)), same)
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -87,13 +87,13 @@ def drop_identities(graph: Graph) -> Graph:
     same: dict[Value, Value] = {}
     calls = []
     for call in graph.calls:
-        call = _with_inputs(call, same)
+        call = with_inputs(call, same)
         identity = _identity(call)
         if identity is None:
             calls.append(call)
         else:
             same[call.results[0]] = identity
-    return _with_ends(graph._replace(calls=tuple(calls)), same)
+    return with_ends(graph._replace(calls=tuple(calls)), same)
 
 
 def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
@@ -116,10 +116,10 @@ def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
         filled.learn(call)
         unchanged = filled.unchanged_input(call)
         if unchanged is None or (call.results[0] in by_layout and not filled.is_alike(call)):
-            calls.append(_with_inputs(call, same))
+            calls.append(with_inputs(call, same))
         else:
             same[call.results[0]] = same.get(unchanged, unchanged)
-    return _with_ends(graph._replace(calls=tuple(calls)), same)
+    return with_ends(graph._replace(calls=tuple(calls)), same)
 
 
 def _identity(call: Call) -> Value | None:
@@ -205,7 +205,7 @@ def drop_dead(graph: Graph) -> Graph:
     return graph._replace(calls=tuple(calls[::-1]), constants=constants)
 
 
-def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
+def with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
     """The call with each value of `same` replaced."""
     if not same or same.keys().isdisjoint(call.values):
         return call
@@ -220,7 +220,7 @@ def _with_inputs(call: Call, same: Mapping[Value, Value]) -> Call:
     return call._replace(inputs=inputs)
 
 
-def _with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
+def with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
     """The graph with each value of `same` replaced where the graph ends."""
     return graph._replace(
         outputs=tuple(same.get(value, value) for value in graph.outputs),
