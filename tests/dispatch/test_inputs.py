@@ -137,6 +137,29 @@ def test_dtypes_that_do_not_promote():
         x + y
 
 
+@pytest.mark.parametrize("op", ["add", "equal", "divide", "maximum", "matmul"])
+def test_later_calls_of_two_dtypes_are_as_the_first(op):
+    """The first call looks up how they promote, later ones are specialized code."""
+    function, rng = OPS[op].function, np.random.default_rng(3)
+    for first in dtypes.ALL:
+        for second in dtypes.ALL:
+            x, y = (to_tensor(rng.integers(1, 3, (3, 3)).astype(d), CPU) for d in (first, second))
+            found = []
+            for resolutions in ({}, None):
+                if resolutions is not None:
+                    OPS[op].resolutions = resolutions
+                try:
+                    with pb.GradientTape() as tape:
+                        tape.watch([t for t in (x, y) if dtypes.is_floating(t.dtype)])
+                        z = function(x, y)
+                    slopes = [tape.gradient(z, t) for t in (x, y)] if z.dtype.kind == "f" else []
+                    values = [z, *(slope for slope in slopes if slope is not None)]
+                    found.append([(v.dtype, v.numpy().tobytes()) for v in values])
+                except errors.PullbackError as error:
+                    found.append([type(error), str(error)])
+            assert found[0] == found[1], (first, second)
+
+
 def test_dtype_that_an_op_does_not_take():
     with pytest.raises(errors.DTypeError, match=r"bitwise_and: .*float32"):
         pb.asarray([1.0]) & pb.asarray([1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import sklearn.metrics as reference
 from scipy import stats
 
 import pullback as pb
+from pullback._dispatch.recording import CONSTANT
 from pullback.checkpoint.encoding import decode, encode
 
 RNG = np.random.default_rng(11)
@@ -379,6 +381,32 @@ class TestEdges:
         ]:
             with pytest.raises(pb.errors.InputValueError):
                 make()
+
+    @pytest.mark.parametrize("metric", [m.Mean, m.Sum])
+    def test_values_keep_no_graph(self, metric):
+        kept, x = metric(), pb.ones(3)
+        for loss in (pb.sum, pb.exp, lambda x: x[0]):
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+                value = loss(pb.exp(x))
+                node = weakref.ref(value._node)
+                kept(value, 2.0)
+            assert node() is not CONSTANT
+            del tape, value
+            assert node() is None
+
+    @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "bfloat16", "float32"])
+    def test_a_number_counts_as_an_array_of_it(self, dtype):
+        rng = np.random.default_rng(1)
+        several, single = m.Mean(), m.Mean()
+        for weight in (None, 2, 0.1, True):
+            x = pb.asarray(rng.normal(size=3) * 9 > 0 if dtype == "bool" else rng.uniform(0, 9, 3))
+            x = x.astype(dtype)
+            several(x, weight)
+            for i in range(3):
+                single(x[i], weight)
+        assert single.weight == pytest.approx(several.weight, rel=1e-14)
+        assert single.total == pytest.approx(several.total, rel=1e-14)
 
     def test_many_batches_are_summed_in_between(self):
         mean = m.Mean()

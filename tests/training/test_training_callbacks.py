@@ -425,6 +425,36 @@ class TestCheckpoint:
             fit(classifier(), save, data=list(batches())[:2])
 
 
+class TestLogs:
+    @pytest.mark.parametrize("capture", [False, True])
+    def test_each_batch_reads_the_metrics_of_the_epoch_so_far(self, capture):
+        model, seen, losses = classifier(), [], []
+        model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"], capture=capture)
+
+        class Reads(callbacks.Callback):
+            def on_train_batch_end(self, batch, logs):
+                assert list(logs) == ["loss", "accuracy"]
+                assert len(logs) == 2
+                assert "val_loss" not in logs
+                seen.append((batch, logs["loss"], logs["accuracy"]))
+
+            def on_test_batch_end(self, batch, logs):
+                assert list(logs) == ["val_loss", "val_accuracy"]
+                losses.append(logs["val_loss"])
+                with pytest.raises(KeyError, match="loss"):
+                    logs["loss"]
+
+        history = model.fit(
+            X, Y, epochs=2, batch_size=20, shuffle=False, verbose=False, callbacks=[Reads()],
+            validation_data=(X, Y),
+        )  # fmt: skip
+        assert [batch for batch, _, _ in seen] == [0, 1, 2] * 2
+        for name, column in (("loss", 1), ("accuracy", 2)):
+            assert history.history[name] == [seen[2][column], seen[5][column]]
+        assert history.history["val_loss"] == [losses[2], losses[5]]
+        assert len({loss for _, loss, _ in seen}) == 6
+
+
 class TestHistory:
     def test_is_pickled_without_the_run(self):
         model = pb.Sequential([pb.layers.Dense(1)])

@@ -24,7 +24,7 @@ from pullback._dispatch.arguments import (
     raise_explained,
     reader_of_dtypes,
 )
-from pullback._dispatch.convert import read, read_whole
+from pullback._dispatch.convert import alike, read, read_whole
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import keyed_by_first
 from pullback._dispatch.recording import (
@@ -70,6 +70,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_reachable": reachable,
         "_read": read_whole if op.view else read,
         "_align": general.align,
+        "_alike": alike,
         "_general": general.call,
         "_record": general_vjp.record,
         "_raise_explained": raise_explained,
@@ -304,11 +305,18 @@ def _write_arrays(source: Source, op: Op) -> None:
             """)
             keys.append(f"None if _a{i} is None else _a{i}.dtype")
         else:
-            source.write(f"""
-                _a{i} = {x}._array
-                if {apart}:
-                    {_general(op)}
-            """)
+            source.line(f"_a{i} = {x}._array")
+            with source.block(f"if {apart}:"):
+                if len(op.inputs) == 2 and op.dtype.uniform and first.arity is Arity.ONE:
+                    source.write(f"""
+                        {first.name}, {x} = _alike(_OP, {first.name}, {x})
+                        _a0, _a1 = {first.name}._array, {x}._array
+                        _key = _a0.dtype
+                        if {apart}:
+                            {_general(op)}
+                    """)
+                else:
+                    source.line(_general(op))
             keys.append(f"_a{i}.dtype")
     if not keyed_by_first(op):
         source.line(f"_key = {tuple_of(keys)}")

@@ -315,6 +315,32 @@ def align_inputs(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         raise wrap_op_error(op, error) from error.__cause__
 
 
+def alike(op: Op, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """Two inputs in the dtypes that `align_inputs` has found before for such a call.
+
+    Inputs on two devices, and those of dtypes that are new to the op, stay as they are.
+
+    Raises:
+        PullbackError: for a conversion that fails, such as for lack of memory.
+    """
+    device = x1._device
+    if x2._device is not device:
+        return x1, x2
+    public = device.backend.public_dtypes
+    operands = public[x1._array.dtype], public[x2._array.dtype]
+    resolved = op.resolutions.get(operands)
+    if resolved is None:
+        return x1, x2
+    try:
+        if operands[0] != resolved[0]:
+            x1 = OPERATORS.astype(x1, resolved[0])
+        if operands[1] != resolved[1]:
+            x2 = OPERATORS.astype(x2, resolved[1])
+    except errors.PullbackError as error:
+        raise wrap_op_error(op, error) from error.__cause__
+    return x1, x2
+
+
 def reject_traced(*devices: Device) -> None:
     """Raises the error for a tensor that outlived the trace of a captured function.
 

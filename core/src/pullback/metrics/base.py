@@ -13,15 +13,16 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce, effect, paused, reject_use
+from pullback._dispatch.recording import announce, effect, lifted, paused, reject_use
 from pullback._symbols import TRACES
 from pullback.devices import Device, as_device
 from pullback.ops.data_types import astype
 from pullback.ops.manipulation import broadcast_to
 from pullback.ops.precision import widest
+from pullback.ops.reductions import count_nonzero
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.shapes import Shape
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = [
     "Mean",
@@ -201,6 +202,17 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
+def _sum_of(values: Tensor) -> Tensor:
+    """Returns the sum in double precision; booleans are counted, and one number is its own sum."""
+    if values.dtype == dtypes.bool_:
+        return count_nonzero(values)
+    if values.ndim or dtypes.is_complex(values.dtype):
+        return reduce_sum(double(values))
+    # Without its node, which has what a gradient of the number needs.
+    number = lifted(values)
+    return wrap(number._array, number._device)
+
+
 class WeightedSum(Metric):
     """The base of metrics that keep the weighted sum of values and the sum of the weights."""
 
@@ -212,13 +224,14 @@ class WeightedSum(Metric):
     def reset(self) -> None:
         """Sets the state back to its initial values."""
         self._total = self._weight = 0.0
-        self._pending: list[tuple[Tensor, Tensor | float]] = []
+        #: Sums of batches, each with its factor and its weight.
+        self._pending: list[tuple[Tensor, float, Tensor | float]] = []
 
     def _read_pending(self) -> None:
         reject_use(f"reads the metric {self.name!r}", "read its result() after the call")
         pending, self._pending = self._pending, []
-        for total, weight in pending:
-            self._total += float(total)
+        for total, factor, weight in pending:
+            self._total += float(total) * factor
             self._weight += float(weight)
 
     @property
@@ -243,15 +256,14 @@ class WeightedSum(Metric):
         tensor = from_any(values)
         if weights is None or isinstance(weights, (int, float)):
             number = 1.0 if weights is None else float(weights)
-            total = reduce_sum(double(tensor))
-            effect(self._add, total if number == 1 else total * number, number * tensor.size)
+            effect(self._add, _sum_of(tensor), number, number * tensor.size)
         else:
             factor = item_weights(weights, tensor.shape, self.name, tensor.device)
             counted = reduce_sum(broadcast_to(factor, tensor.shape))
-            effect(self._add, reduce_sum(double(tensor) * factor), counted)
+            effect(self._add, reduce_sum(double(tensor) * factor), 1.0, counted)
 
-    def _add(self, total: Tensor, weight: Tensor | float) -> None:
-        self._pending.append((total, weight))
+    def _add(self, total: Tensor, factor: float, weight: Tensor | float) -> None:
+        self._pending.append((total, factor, weight))
         if len(self._pending) >= self._MAX_PENDING:
             self._read_pending()
 

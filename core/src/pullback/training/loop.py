@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback import errors
@@ -22,7 +21,7 @@ from pullback.training.objective import UnseenClasses, by_class
 from pullback.training.run import Run
 from pullback.training.types import Logs, Structure, Values
 
-__all__ = ["FitLoop", "evaluate", "located", "predict", "step_of"]
+__all__ = ["FitLoop", "evaluate", "locate", "predict", "step_of"]
 
 
 class FitLoop:
@@ -109,8 +108,11 @@ class FitLoop:
                     self.unseen.check()
                 break
             callbacks("on_train_batch_begin", run.step, {})
-            with located(self.model, "fit", f"epoch {epoch + 1}, step {run.step + 1}", batch):
+            try:
                 run.metrics.add(self._step(batch), batch.size)
+            except errors.PullbackError as error:
+                locate(error, self.model, "fit", f"epoch {epoch + 1}, step {run.step + 1}", batch)
+                raise
             run.step += 1
             run.total += 1
             metrics = run.metrics.logs()
@@ -200,9 +202,12 @@ def evaluate(
         except StopIteration:
             break
         callbacks("on_test_batch_begin", step, {})
-        with located(model, "evaluate", f"batch {step + 1}", batch):
+        try:
             values = step_of(model, model.test_step)(batch.inputs, batch.targets, batch.weights)
             run.metrics.add(values, batch.size)
+        except errors.PullbackError as error:
+            locate(error, model, "evaluate", f"batch {step + 1}", batch)
+            raise
         callbacks("on_test_batch_end", step, run.metrics.logs(prefix))
         step += 1
         check()
@@ -233,8 +238,11 @@ def predict(
         except StopIteration:
             break
         callbacks("on_predict_batch_begin", len(outputs), {})
-        with located(model, "predict", f"batch {len(outputs) + 1}", batch):
+        try:
             outputs.append(step_of(model, model.predict_step)(batch.inputs))
+        except errors.PullbackError as error:
+            locate(error, model, "predict", f"batch {len(outputs) + 1}", batch)
+            raise
         callbacks("on_predict_batch_end", len(outputs) - 1, {})
     if not outputs:
         raise errors.TrainingError("predict got no data: x yields no batches; pass at least one")
@@ -249,26 +257,23 @@ def step_of(model: TrainedModel, method: Callable[..., Any]) -> Callable[..., An
     return method if compiled is None else compiled.step(method)
 
 
-@contextmanager
-def located(model: TrainedModel, method: str, position: str, batch: Batch) -> Iterator[None]:
+def locate(
+    error: errors.PullbackError, model: TrainedModel, method: str, position: str, batch: Batch
+) -> None:
     """Adds the position in the data to an error, and to one of devices what to write."""
-    try:
-        yield
-    except errors.PullbackError as error:
-        parts = ", ".join(
-            f"{name} {_shapes(part)}"
-            for name, part in zip(batch._fields, batch, strict=True)
-            if part is not None
+    parts = ", ".join(
+        f"{name} {_shapes(part)}"
+        for name, part in zip(batch._fields, batch, strict=True)
+        if part is not None
+    )
+    error.add_note(f"in {method}: {position}; {parts}")
+    devices = {variable.device for variable in named_variables(model).values()}
+    if isinstance(error, errors.DeviceError) and len(devices) == 1:
+        device = devices.pop()
+        error.add_note(
+            f"batches are made on the active device, and the model is on {device}: write "
+            f'`with pb.device("{device}"):` around {method}'
         )
-        error.add_note(f"in {method}: {position}; {parts}")
-        devices = {variable.device for variable in named_variables(model).values()}
-        if isinstance(error, errors.DeviceError) and len(devices) == 1:
-            device = devices.pop()
-            error.add_note(
-                f"batches are made on the active device, and the model is on {device}: write "
-                f'`with pb.device("{device}"):` around {method}'
-            )
-        raise
 
 
 def _shapes(part: Structure) -> str | list[str]:

@@ -54,22 +54,25 @@ class ProgressBar(Callback):
 
     def _advance(self, logs: Logs) -> None:
         self._steps += 1
-        bar = self._bar
-        if bar is None:
+        if self._bar is None:
             return
         # Reading metrics waits for the device: they are read only when they are shown.
         now = time.monotonic()
         if now - self._shown >= _SHOWN_EVERY:
             self._shown = now
-            bar.set_postfix(_numbers(logs), refresh=False)
-        bar.update()
+            self._show(self._bar, logs)
+
+    def _show(self, bar: tqdm[NoReturn], logs: Logs) -> None:
+        """Brings the bar up to date, with the metrics."""
+        bar.set_postfix(_numbers(logs), refresh=False)
+        bar.update(self._steps - bar.n)
 
     def _finish(self, logs: Logs) -> None:
         if self._text is None:
             return
         bar, stream = self._bar, _stream()
         if bar is not None:
-            bar.set_postfix(_numbers(logs), refresh=False)
+            self._show(bar, logs)
             bar.total = bar.n
         elif stream is not None:
             steps = f"{self._steps} step" + "s" * (self._steps != 1)
@@ -122,6 +125,8 @@ class ProgressBar(Callback):
         """Ends the bar."""
         self._text = None
         if self._bar is not None:
+            # After an error or Ctrl-C it has the steps until then.
+            self._bar.update(self._steps - self._bar.n)
             self._bar.close()
             self._bar = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pullback.metrics import Mean, Metric
@@ -21,22 +21,34 @@ def plain(value: object) -> Any:
 
 
 class LazyLogs(Mapping[str, Any]):
-    """Metrics by name, each computed when it is read."""
+    """Metrics by name, each computed when it is read.
+
+    Args:
+        sources: the metrics, which may become more.
+        prefix: what names begin with.
+    """
 
     opaque_state = True
-    __slots__ = ("_sources",)
+    __slots__ = ("_prefix", "_sources")
 
-    def __init__(self, sources: Mapping[str, Callable[[], object]]) -> None:
+    def __init__(self, *sources: Mapping[str, Metric], prefix: str = "") -> None:
         self._sources = sources
+        self._prefix = prefix
 
     def __getitem__(self, name: str) -> Any:
-        return plain(self._sources[name]())
+        if name.startswith(self._prefix):
+            inner = name.removeprefix(self._prefix)
+            for source in reversed(self._sources):
+                if inner in source:
+                    return plain(source[inner].result())
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._sources)
+        names = dict.fromkeys(name for source in self._sources for name in source)
+        return (self._prefix + name for name in names)
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len({name for source in self._sources for name in source})
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -64,11 +76,8 @@ class RunningMetrics:
             mean(value, size)
 
     def logs(self, prefix: str = "") -> LazyLogs:
-        """Returns the metrics now, by name."""
-        sources: dict[str, Callable[[], object]] = {}
-        for name, source in (*self.means.items(), *self.metrics.items()):
-            sources[prefix + name] = source.result
-        return LazyLogs(sources)
+        """Returns the metrics by name, as they are when they are read."""
+        return LazyLogs(self.means, self.metrics, prefix=prefix)
 
     def checkpoint_state(self) -> dict[str, Any]:
         """Returns the sums so far."""

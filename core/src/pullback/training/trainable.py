@@ -13,7 +13,7 @@ from pullback.tensor import Tensor
 from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
 from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.evaluation import Evaluation
-from pullback.training.loop import FitLoop, evaluate, located, predict, step_of
+from pullback.training.loop import FitLoop, evaluate, locate, predict, step_of
 from pullback.training.model import TrainedModel
 from pullback.training.objective import CompileConfig, LossWeights, UnseenClasses
 from pullback.training.progress import ProgressBar
@@ -344,8 +344,11 @@ def _on_batch(
     metrics.reset()
     try:
         batch = Batch(*[split((part,)).inputs for part in (x, y, sample_weight)])
-        with located(model, method, "one batch", batch):
+        try:
             metrics.add(step_of(model, step)(*batch), batch.size)
+        except errors.PullbackError as error:
+            locate(error, model, method, "one batch", batch)
+            raise
         return Evaluation(metrics.logs())
     finally:
         metrics.restore_state(kept)
