@@ -8,7 +8,8 @@ from pullback.conformance.accuracy import allowed
 from pullback.conformance.case import cases
 from pullback.conformance.compare import ConformanceError
 from pullback.conformance.condition import ELEMENTS, moves
-from pullback.conformance.sample import Sample, Suite, cnormal, normal
+from pullback.conformance.draws import cnormal, normal
+from pullback.conformance.sample import Sample, Suite
 from pullback.conformance.samples.solvers import _cofactors, _det
 from pullback.devices import as_device
 from pullback.spec import OPS

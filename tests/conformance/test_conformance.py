@@ -10,8 +10,9 @@ from pullback.conformance import checks, gradients
 from pullback.conformance.accuracy import ulp
 from pullback.conformance.case import Case, cases
 from pullback.conformance.compare import ConformanceError, identical, near
+from pullback.conformance.draws import cnormal, normal
 from pullback.conformance.registry import CHECKS
-from pullback.conformance.sample import Sample, Suite, cnormal, normal
+from pullback.conformance.sample import Sample, Suite
 from pullback.devices import as_device
 from pullback.spec import OPS, Rule
 

@@ -7,7 +7,7 @@ floating arrays to each dtype under test. References get the cast inputs back in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,60 +117,17 @@ def suite(op: str, reference: Callable[..., Any], **options: Any) -> Callable[..
 
 
 def call(
-    *inputs: Any,
-    gradient: bool = True,
-    dtypes: tuple[str, ...] | None = None,
-    note: str = "",
-    **attributes: Any,
+    *inputs: Any, dtypes: tuple[str, ...] | None = None, note: str = "", **attributes: Any
 ) -> Sample:
-    """A sample of a suite, written as a caller writes it; other arguments are those of `Sample`."""
-    return Sample(inputs, attributes, gradient, dtypes, note)
+    """A sample, written as a caller writes it; `dtypes` and `note` are those of `Sample`."""
+    return Sample(inputs, attributes, dtypes=dtypes, note=note)
+
+
+def rough(*inputs: Any, **arguments: Any) -> Sample:
+    """The same where the gradient is not defined, or not smooth."""
+    return replace(call(*inputs, **arguments), gradient=False)
 
 
 def wrong(error: type[Exception], *inputs: Any, **attributes: Any) -> WrongCall:
     """A call of a suite that must raise."""
     return WrongCall(inputs, attributes, error)
-
-
-# Inputs ---------------------------------------------------------------------------------------
-
-
-def normal(*shape: int, seed: int = 0) -> Array:
-    """Standard normal values, at any distance from 0."""
-    return np.random.default_rng([seed, *shape, 1]).standard_normal(shape)
-
-
-def uniform(low: float, high: float, *shape: int, seed: int = 0) -> Array:
-    """Values in [low, high)."""
-    return np.random.default_rng([seed, *shape, 2]).uniform(low, high, shape)
-
-
-def away(*shape: int, seed: int = 0, by: float = 0.1) -> Array:
-    """Normal values of absolute value at least `by`, away from a kink at 0."""
-    x = normal(*shape, seed=seed)
-    return np.where(np.abs(x) < by, np.copysign(by + np.abs(x), x), x)
-
-
-def distinct(*shape: int, seed: int = 0) -> Array:
-    """Values that differ by at least 0.1, in random order: no ties for max or sort."""
-    size = int(np.prod(shape))
-    return (
-        np.random.default_rng([seed, *shape, 3])
-        .permutation(np.linspace(-0.05 * size, 0.05 * size + 0.05, size))
-        .reshape(shape)
-    )
-
-
-def cnormal(*shape: int, seed: int = 0) -> Array:
-    """Complex normal values."""
-    return normal(*shape, seed=seed) + 1j * normal(*shape, seed=seed + 1)
-
-
-def integers(low: int, high: int, *shape: int, seed: int = 0) -> Array:
-    """int32 values in [low, high)."""
-    return np.random.default_rng([seed, *shape, 4]).integers(low, high, shape, dtype=np.int32)
-
-
-def booleans(*shape: int, seed: int = 0) -> Array:
-    """Boolean values."""
-    return np.random.default_rng([seed, *shape, 5]).integers(0, 2, shape).astype(np.bool_)

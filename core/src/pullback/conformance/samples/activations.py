@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import away, call, integers, normal, suite, wrong
+from pullback.conformance.draws import away, integers, normal
+from pullback.conformance.sample import call, rough, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -26,8 +27,8 @@ _KINKED = (
     call(normal(0, 3), note="empty"),
     call(np.array([0.5, -0.5, 2.5, -2.5, 3.5, -3.5, 7.0, -7.0]), note="both sides"),
 )
-_FINITE_EDGES = call(_EDGES[:6], gradient=False, note="edges")
-_ALL_EDGES = call(_EDGES, gradient=False, note="infinities and NaN")
+_FINITE_EDGES = rough(_EDGES[:6], note="edges")
+_ALL_EDGES = rough(_EDGES, note="infinities and NaN")
 _INTEGERS = call(integers(-9, 9, 3, 4), note="integers")
 
 
@@ -77,7 +78,7 @@ suite("relu_gradient", lambda g, out: np.where(out > 0, g, 0))(
     call(normal(3, 4), np.maximum(away(3, 4, seed=1), 0), note="of relu"),
     call(normal(seed=2), away(seed=3), note="0-d"),
     call(normal(0, 3), normal(0, 3), note="empty"),
-    call(_EDGES, np.zeros(9), gradient=False, note="infinities are dropped"),
+    rough(_EDGES, np.zeros(9), note="infinities are dropped"),
 )
 suite("relu6", lambda x: np.clip(x, 0, 6), either_zero=True)(*_KINKED, _ALL_EDGES, _INTEGERS)
 suite("hard_tanh", lambda x: np.clip(x, -1, 1))(*_KINKED, _ALL_EDGES, _INTEGERS)
@@ -109,7 +110,7 @@ suite("sigmoid_gradient", lambda g, out: g * out * (1 - out), domain={"out": (0,
     call(normal(seed=2), _sigmoid(normal(seed=3)), note="0-d"),
     call(normal(0, 3), normal(0, 3), note="empty"),
     call(normal(6), np.array([0.0, 1.0, 1e-20, 0.999, 0.001, 0.5]), note="flat"),
-    call(_EDGES[4:], np.full(5, 0.25), gradient=False, note="infinities and NaN"),
+    rough(_EDGES[4:], np.full(5, 0.25), note="infinities and NaN"),
 )
 suite("softplus", _softplus)(*_SMOOTH, _ALL_EDGES, _INTEGERS)
 suite("log_sigmoid", lambda x: -_softplus(-x))(*_SMOOTH, _ALL_EDGES, _INTEGERS)
@@ -124,7 +125,7 @@ suite(
     call(normal(seed=1), normal(seed=2), note="0-d"),
     call(normal(0, 3), normal(0, 3), note="empty"),
     call(normal(61), np.linspace(-30.0, 30.0, 61), note="line"),
-    call(np.ones(5), np.array([1e6, -1e6, np.inf, -np.inf, np.nan]), gradient=False),
+    rough(np.ones(5), np.array([1e6, -1e6, np.inf, -np.inf, np.nan])),
 )
 suite("mish", lambda x: _finite_below(x) * np.tanh(_softplus(x)))(
     *_SMOOTH, _FINITE_EDGES, _INTEGERS

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    away,
-    booleans,
-    call,
-    cnormal,
-    distinct,
-    integers,
-    normal,
-    suite,
-    uniform,
-    wrong,
-)
+from pullback.conformance.draws import away, booleans, cnormal, distinct, integers, normal, uniform
+from pullback.conformance.sample import Array, call, rough, suite, wrong
 
 _INTEGERS = call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers")
 _COMPLEX = call(cnormal(3, 4), cnormal(4, seed=1), note="complex")
@@ -28,16 +17,13 @@ _REAL_PAIRS = (
     call(normal(0, 3), normal(1, 3), note="empty"),
 )
 _PAIRS = (*_REAL_PAIRS, _INTEGERS, _COMPLEX)
-_SPECIAL_PAIRS = call(
+_SPECIAL_PAIRS = rough(
     np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan])[:, None],
     np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan]),
-    gradient=False,
     note="infinities and NaN",
 )
-_SPECIAL = call(
-    np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e30, -1e-30]),
-    gradient=False,
-    note="infinities and NaN",
+_SPECIAL = rough(
+    np.array([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e30, -1e-30]), note="infinities and NaN"
 )
 _WRONG = (
     wrong(errors.ShapeError, normal(2, 3), normal(2)),
@@ -70,10 +56,7 @@ suite("negative", np.negative)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
 suite("positive", np.positive)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
 suite("square", np.square)(*_UNARY, _SPECIAL, *_WRONG_UNARY)
 suite("abs", np.abs)(
-    *_UNARY,
-    _SPECIAL,
-    call(np.array([3e300 + 4e300j, 0j]), gradient=False, note="large"),
-    *_WRONG_UNARY,
+    *_UNARY, _SPECIAL, rough(np.array([3e300 + 4e300j, 0j]), note="large"), *_WRONG_UNARY
 )
 
 
@@ -117,11 +100,10 @@ def _floor_divide(x1: Array, x2: Array) -> Array:
 
 # Quotients just below a whole number, to which the nearest number would be rounded up, and beyond
 # the last number that has a place behind the point.
-_LARGE_QUOTIENTS = call(
+_LARGE_QUOTIENTS = rough(
     np.array([9007196.0, 4.5e6, -1e7, 3e14, -123456789.0])[:, None],
     np.array([0.1, 0.3, -0.7, 1 / 3, 9.0]),
     dtypes=("float32",),
-    gradient=False,
     note="large quotients",
 )
 suite("floor_divide", _floor_divide)(*_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS, *_WRONG_REAL)
@@ -169,7 +151,7 @@ suite(
     call(normal(0, 3), normal(1, 3), note="empty"),
     call(integers(-5, 5, 3, 2), integers(0, 5, 3, 2), note="integers"),
     call(uniform(0.3, 3, 2, 3) + 0.5j, cnormal(3), note="complex"),
-    call(away(3, 2), np.array([2.0, 3.0]), gradient=False, note="negative base"),
+    rough(away(3, 2), np.array([2.0, 3.0]), note="negative base"),
     _SPECIAL_PAIRS,
     *_WRONG,
     wrong(errors.InputValueError, integers(1, 5, 3), np.array([1, -1, 2], np.int32)),
@@ -187,10 +169,7 @@ suite("fixed_power", _fixed_power)(
     call(normal(0, 3), exponent=3.0, note="empty"),
     call(integers(-5, 5, 3, 2), exponent=3.0, note="integers"),
     call(away(3, 2), exponent=3.0, note="negative base"),
-    *(
-        call(*_SPECIAL.inputs, exponent=n, gradient=False, note=f"infinities by {n}")
-        for n in _EXPONENTS
-    ),
+    *(rough(*_SPECIAL.inputs, exponent=n, note=f"infinities by {n}") for n in _EXPONENTS),
 )
 
 _ORDERED = (
@@ -221,11 +200,10 @@ suite("clip", _clip, either_zero=True)(
     call(np.asarray(2.0), np.asarray(0.0), np.asarray(1.0), note="0-d"),
     call(normal(0, 3), np.asarray(0.0), np.asarray(1.0), note="empty"),
     call(integers(-9, 9, 3, 4), np.asarray(-2), np.asarray(3), note="integers"),
-    call(
+    rough(
         np.array([np.nan, 1.0, 1.0, np.inf, -np.inf, -0.0]),
         np.array([0.0, np.nan, 0.0, 0.0, -np.inf, 0.0]),
         np.array([2.0, 2.0, np.nan, np.inf, 2.0, 2.0]),
-        gradient=False,
         note="infinities and NaN",
     ),
     wrong(errors.ShapeError, normal(2, 3), normal(2)),

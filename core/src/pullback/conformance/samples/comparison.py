@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import booleans, call, cnormal, integers, normal, suite, wrong
+from pullback.conformance.draws import booleans, cnormal, integers, normal
+from pullback.conformance.sample import call, suite, wrong
 
 _SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
 _PAIRS = (

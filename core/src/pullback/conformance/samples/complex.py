@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    away,
-    booleans,
-    call,
-    cnormal,
-    integers,
-    normal,
-    suite,
-    wrong,
-)
+from pullback.conformance.draws import away, booleans, cnormal, integers, normal
+from pullback.conformance.sample import Array, call, rough, suite, wrong
 
 _SIGNED = np.array([1.0, -1.0, 0.0, np.inf, -np.inf, np.nan])
 
@@ -34,7 +25,7 @@ _NUMBERS = (
     call(np.asarray(1 - 2j), note="0-d"),
     call(cnormal(0, 3), note="empty"),
     call(away(3, 4), note="real"),
-    call(_POINTS, gradient=False, note="infinities and NaN"),
+    rough(_POINTS, note="infinities and NaN"),
 )
 _INTEGERS = call(integers(-5, 5, 3, 4), note="integers")
 _TRUTH = (wrong(errors.DTypeError, booleans(3)),)
@@ -54,7 +45,7 @@ suite("complex", _complex)(
     call(normal(), normal(seed=1), note="0-d"),
     call(normal(0, 3), normal(1, 3), note="empty"),
     call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
-    call(_SIGNED[:, None], _SIGNED, gradient=False, note="infinities and NaN"),
+    rough(_SIGNED[:, None], _SIGNED, note="infinities and NaN"),
     wrong(errors.ShapeError, normal(2, 3), normal(2)),
     wrong(errors.DTypeError, cnormal(3), cnormal(3)),
 )

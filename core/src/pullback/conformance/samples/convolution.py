@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Sample, call, normal, suite, wrong
+from pullback.conformance.draws import normal
+from pullback.conformance.sample import call, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -131,25 +132,19 @@ _CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
 )
 
 
-def _of(kind: str) -> list[Sample]:
-    samples = []
+def _drawn() -> Iterator[tuple[Array, Array, Array, dict[str, Any]]]:
+    """Images, kernel and cotangent of each case, and its attributes with a note."""
     for number, (images, kernel, how) in enumerate(_CASES):
         x, k = normal(*images, seed=number), normal(*kernel, seed=number + 1)
-        given = dict(how)
-        out = _conv(x, k, **how).shape
-        g = normal(*out, seed=number + 2)
-        note = f"case {number}"
-        if kind == "conv":
-            samples.append(call(x, k, **given, note=note))
-        elif kind == "input":
-            samples.append(call(g, k, input_shape=images, **given, note=note))
-        else:
-            samples.append(call(x, g, kernel_shape=kernel, **given, note=note))
-    return samples
+        g = normal(*_conv(x, k, **how).shape, seed=number + 2)
+        yield x, k, g, {**how, "note": f"case {number}"}
 
 
-suite("conv", _conv, without={"large": "the reference takes one step at a time"})(
-    *_of("conv"),
+_DRAWN = tuple(_drawn())
+_STEPS = "the reference takes one step at a time"
+
+suite("conv", _conv, without={"large": _STEPS})(
+    *(call(x, k, **how) for x, k, _, how in _DRAWN),
     wrong(errors.ShapeError, normal(1, 4, 4, 3), normal(2, 2, 2, 3)),
     wrong(errors.ShapeError, normal(4, 3), normal(2, 3)),
     wrong(errors.ShapeError, normal(1, 4, 4, 2), normal(2, 2, 2)),
@@ -161,17 +156,12 @@ suite("conv", _conv, without={"large": "the reference takes one step at a time"}
     wrong(errors.InputTypeError, normal(1, 4, 2), normal(2, 2, 3), strides=1.5),
     wrong(errors.InputValueError, normal(1, 4, 2), normal(2, 2, 3), data_format="NHWC"),
 )
-suite(
-    "conv_input_gradient",
-    _input_gradient,
-    without={"sizes": "the reference takes one step at a time"},
-)(*_of("input"), wrong(errors.ShapeError, normal(1, 4, 3), normal(2, 2, 3), input_shape=(1, 4, 2)))
-suite(
-    "conv_kernel_gradient",
-    _kernel_gradient,
-    without={"sizes": "the reference takes one step at a time"},
-)(
-    *_of("kernel"),
+suite("conv_input_gradient", _input_gradient, without={"sizes": _STEPS})(
+    *(call(g, k, input_shape=x.shape, **how) for x, k, g, how in _DRAWN),
+    wrong(errors.ShapeError, normal(1, 4, 3), normal(2, 2, 3), input_shape=(1, 4, 2)),
+)
+suite("conv_kernel_gradient", _kernel_gradient, without={"sizes": _STEPS})(
+    *(call(x, g, kernel_shape=k.shape, **how) for x, k, g, how in _DRAWN),
     wrong(errors.ShapeError, normal(1, 4, 2), normal(1, 4, 3), kernel_shape=(2, 2, 3)),
 )
 
@@ -219,9 +209,7 @@ def _conv_transpose(
     return from_last(y, data_format)
 
 
-suite(
-    "conv_transpose", _conv_transpose, without={"large": "the reference takes one step at a time"}
-)(
+suite("conv_transpose", _conv_transpose, without={"large": _STEPS})(
     call(normal(2, 3, 3), normal(3, 4, 3)),
     call(normal(1, 3, 3), normal(2, 4, 3), strides=3),
     call(normal(1, 3, 4, 2), normal(3, 3, 5, 2), strides=2, padding="same"),

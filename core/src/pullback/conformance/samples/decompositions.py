@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, call, cnormal, normal, suite, wrong
+from pullback.conformance.draws import cnormal, normal
+from pullback.conformance.sample import Array, call, rough, suite, wrong
 from pullback.conformance.samples.eigenvalues import turned, turned_pair
 
 _NO_MATRIX: list[Any] = [wrong(errors.ShapeError, normal(3))]
@@ -35,7 +36,7 @@ def _signed_factors(inputs: Any, found: Any) -> Any:
 
 suite("qr", lambda x, *, mode="reduced": tuple(np.linalg.qr(x, mode)), compare=_signed_factors)(
     *_TALL_AND_WIDE,
-    call(normal(3, 2), mode="complete", gradient=False),
+    rough(normal(3, 2), mode="complete"),
     call(normal(2, 4), mode="complete"),
     *_NO_MATRIX,
     wrong(errors.InputValueError, normal(2, 2), mode="raw"),
@@ -61,15 +62,15 @@ suite(
     compare=_unsigned,
 )(
     *(
-        call(*one.inputs, full_matrices=False, gradient=one.inputs[0].dtype.kind == "f")
+        (call if one.inputs[0].dtype.kind == "f" else rough)(*one.inputs, full_matrices=False)
         for one in _TALL_AND_WIDE
     ),
-    *(call(x, gradient=False) for x in (normal(3, 3), normal(3, 2), normal(2, 2, 3))),
-    call(cnormal(3, 2), gradient=False),
+    *(rough(x) for x in (normal(3, 3), normal(3, 2), normal(2, 2, 3))),
+    rough(cnormal(3, 2)),
     *_NO_MATRIX,
 )
 suite("svdvals", lambda x: np.linalg.svd(x, compute_uv=False))(
-    *_TALL_AND_WIDE, call(np.ones((3, 3)), gradient=False, note="rank 1"), *_NO_MATRIX
+    *_TALL_AND_WIDE, rough(np.ones((3, 3)), note="rank 1"), *_NO_MATRIX
 )
 
 _RANK_1 = np.outer([1.0, 2.0, 3.0], [1.0, -1.0])
@@ -99,7 +100,7 @@ def _pinv(x: Array, rtol: Any = None) -> Any:
 
 suite("pinv", _pinv)(
     *_TALL_AND_WIDE,
-    call(_RANK_1, gradient=False, note="rank 1"),
-    call(np.diag([1.0, 0.1, 0.01]), np.asarray(0.05), gradient=False, note="a tolerance"),
+    rough(_RANK_1, note="rank 1"),
+    rough(np.diag([1.0, 0.1, 0.01]), np.asarray(0.05), note="a tolerance"),
     *_NO_MATRIX,
 )

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.sample import Array, call, cnormal, normal, suite
+from pullback.conformance.draws import cnormal, normal
+from pullback.conformance.sample import Array, call, rough, suite
 from pullback.conformance.samples.solvers import NOT_SQUARE, cdefinite, definite
 
 
@@ -37,8 +38,8 @@ _SYMMETRIC = [
     call(definite(3, 3)),
     call(definite(2, 4, 4)),
     call(definite(3, 3) + np.triu(normal(3, 3), 1) / 9, note="not symmetric"),
-    call(cdefinite(2, 3, 3), gradient=False, note="complex"),
-    call(np.diag([2.0, -1.0, 0.5]), gradient=False, note="diagonal"),
+    rough(cdefinite(2, 3, 3), note="complex"),
+    rough(np.diag([2.0, -1.0, 0.5]), note="diagonal"),
     call(normal(1, 1)),
     call(normal(0, 3, 3), note="no matrices"),
 ]
@@ -49,15 +50,15 @@ suite(
 )(*_SYMMETRIC, *NOT_SQUARE)
 suite("eigvalsh", lambda x: np.linalg.eigvalsh(_hermitian(x)))(
     *(call(*one.inputs, note=one.note) for one in _SYMMETRIC),
-    call(np.eye(3), gradient=False, note="equal"),
+    rough(np.eye(3), note="equal"),
     *NOT_SQUARE,
 )
 
 _GENERAL = [
-    call(normal(3, 3, seed=2), gradient=False),
-    call(normal(2, 4, 4), gradient=False),
-    call(cnormal(3, 3), gradient=False),
-    call(np.array([[0.0, 1.0], [-1.0, 0.0]]), gradient=False, note="a rotation"),
+    rough(normal(3, 3, seed=2)),
+    rough(normal(2, 4, 4)),
+    rough(cnormal(3, 3)),
+    rough(np.array([[0.0, 1.0], [-1.0, 0.0]]), note="a rotation"),
     call(normal(0, 3, 3), note="no matrices"),
 ]
 

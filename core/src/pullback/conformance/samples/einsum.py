@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    Sample,
-    WrongCall,
-    call,
-    cnormal,
-    integers,
-    normal,
-    suite,
-    wrong,
-)
+from pullback.conformance.draws import cnormal, integers, normal
+from pullback.conformance.sample import Array, Sample, WrongCall, call, suite, wrong
 
 
 def _einsum(operands: list[Array], *, equation: str) -> Any:

@@ -7,41 +7,27 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    Sample,
-    booleans,
-    call,
-    cnormal,
-    integers,
-    normal,
-    suite,
-    uniform,
-    wrong,
-)
+from pullback.conformance.draws import booleans, cnormal, integers, normal, uniform
+from pullback.conformance.sample import Array, Sample, call, rough, suite, wrong
 
 _SHAPES = (
     call(uniform(0.1, 3, 3, 4)),
     call(uniform(0.1, 3), note="0-d"),
     call(normal(0, 3), note="empty"),
     call(integers(1, 9, 3, 2), note="integers"),
-    call(np.array([0.0, -0.0, np.inf, -np.inf, np.nan]), gradient=False, note="special"),
+    rough(np.array([0.0, -0.0, np.inf, -np.inf, np.nan]), note="special"),
 )
 _COMPLEX = call(cnormal(3, 4), note="complex")
-_SMALL_COMPLEX = call(
-    np.array([1e-9 - 1e-12j, -1e-9 + 1e-3j, 1e-30j, -5e-7 + 1e-3j]),
-    gradient=False,
-    note="small complex",
+_SMALL_COMPLEX = rough(
+    np.array([1e-9 - 1e-12j, -1e-9 + 1e-3j, 1e-30j, -5e-7 + 1e-3j]), note="small complex"
 )
 _ANY_SIGN = call(normal(3, 4, seed=1) * 3, note="both signs")
-_SMALL = call(
-    np.concatenate([10.0 ** np.arange(-37, 0, 3), -(10.0 ** np.arange(-37, 0, 3))]),
-    gradient=False,
-    note="small",
+_SMALL = rough(
+    np.concatenate([10.0 ** np.arange(-37, 0, 3), -(10.0 ** np.arange(-37, 0, 3))]), note="small"
 )
-_POSITIVE = call(10.0 ** np.arange(-37.0, 38.0, 2.5), gradient=False, note="all sizes")
-_EXPONENTS = call(np.linspace(-104.0, 90.0, 98), gradient=False, note="all sizes")
-_NEGATIVE = call(np.array([-1.0, -1e-30]), gradient=False, note="no result")
+_POSITIVE = rough(10.0 ** np.arange(-37.0, 38.0, 2.5), note="all sizes")
+_EXPONENTS = rough(np.linspace(-104.0, 90.0, 98), note="all sizes")
+_NEGATIVE = rough(np.array([-1.0, -1e-30]), note="no result")
 
 
 def _both(*samples: Sample) -> tuple[Sample, ...]:
@@ -60,10 +46,7 @@ _COMPLEX_IS_WRONG = (wrong(errors.DTypeError, cnormal(3)),)
 
 suite("exp", np.exp)(*_both(_ANY_SIGN, _EXPONENTS))
 suite("exp2", np.exp2)(
-    *_SHAPES,
-    _ANY_SIGN,
-    call(np.linspace(-151.0, 130.0, 98), gradient=False, note="all sizes"),
-    *_COMPLEX_IS_WRONG,
+    *_SHAPES, _ANY_SIGN, rough(np.linspace(-151.0, 130.0, 98), note="all sizes"), *_COMPLEX_IS_WRONG
 )
 suite("expm1", np.expm1)(*_both(_SMALL_COMPLEX, _ANY_SIGN, _SMALL, _EXPONENTS))
 suite("log", np.log)(*_both(_POSITIVE, _NEGATIVE))
@@ -79,7 +62,7 @@ _PAIRS = (
     call(normal(), normal(seed=1), note="0-d"),
     call(normal(0, 3), normal(1, 3), note="empty"),
     call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
-    call(_EXTREMES[:, None], _EXTREMES, gradient=False, note="extremes"),
+    rough(_EXTREMES[:, None], _EXTREMES, note="extremes"),
     call(np.array([0.5, -3.0]), np.array([0.5, -3.0]), note="equal"),
 )
 _WRONG_PAIRS = (
@@ -106,10 +89,10 @@ suite("ldexp", _ldexp)(
     call(normal(), integers(-9, 9), note="0-d"),
     call(normal(0, 3), integers(1, 3, 1, 3), note="empty"),
     call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
-    call(_SCALED[:, None], integers(-300, 300, 41), gradient=False, note="all sizes"),
-    call(normal(4), np.array([-(2**31), 2**31 - 1, 0, 1], np.int32), gradient=False, note="far"),
-    call(normal(3), np.array([-128, 127, 3], np.int8), gradient=False, note="small integers"),
-    call(normal(3), np.array([2**63, 2, 3], np.uint64), gradient=False, note="unsigned"),
+    rough(_SCALED[:, None], integers(-300, 300, 41), note="all sizes"),
+    rough(normal(4), np.array([-(2**31), 2**31 - 1, 0, 1], np.int32), note="far"),
+    rough(normal(3), np.array([-128, 127, 3], np.int8), note="small integers"),
+    rough(normal(3), np.array([2**63, 2, 3], np.uint64), note="unsigned"),
     wrong(errors.ShapeError, normal(2, 3), integers(1, 3, 2)),
     wrong(errors.DTypeError, normal(3), normal(3)),
     wrong(errors.DTypeError, cnormal(3), integers(1, 3, 3)),

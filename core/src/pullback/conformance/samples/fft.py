@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, Sample, call, cnormal, integers, normal, suite, wrong
+from pullback.conformance.draws import cnormal, integers, normal
+from pullback.conformance.sample import Array, Sample, call, suite, wrong
 
 
 def _reference(name: str) -> Any:

@@ -7,16 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    booleans,
-    call,
-    cnormal,
-    integers,
-    normal,
-    suite,
-    wrong,
-)
+from pullback.conformance.draws import booleans, cnormal, integers, normal
+from pullback.conformance.sample import Array, call, suite, wrong
 
 _X = normal(4, 3, 5)
 _ALL = slice(None)

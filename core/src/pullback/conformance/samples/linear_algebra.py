@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    booleans,
-    call,
-    cnormal,
-    integers,
-    normal,
-    suite,
-    uniform,
-    wrong,
-)
+from pullback.conformance.draws import booleans, cnormal, integers, normal, uniform
+from pullback.conformance.sample import Array, call, rough, suite, wrong
 
 _SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((3, 4), (4, 2)),
@@ -43,10 +34,9 @@ suite("matmul", np.matmul)(
     call(cnormal(2, 3, 4), cnormal(4, seed=3)),
     call(integers(-9, 9, 3, 4), integers(-9, 9, 4, 2), note="integers"),
     call(uniform(0, 1, 8, 3000), uniform(0, 1, 3000, 5), note="long rows"),
-    call(
+    rough(
         np.array([[np.inf, 1.0], [np.nan, 0.0]]),
         np.array([[0.0, 1.0], [1.0, 2.0]]),
-        gradient=False,
         note="infinities and NaN",
     ),
     wrong(errors.ShapeError, normal(3, 4), normal(3, 4)),
@@ -73,12 +63,11 @@ suite("linear", _linear)(
     call(normal(3, 0), normal(0, 2), normal(2), note="no inputs"),
     call(normal(3, 4), normal(4, 0), normal(0), note="no outputs"),
     call(uniform(0, 1, 8, 3000), uniform(0, 1, 3000, 5), normal(5), note="long rows"),
-    call(normal(70, 96), normal(96, 80, seed=1), normal(80), gradient=False, note="larger"),
-    call(
+    rough(normal(70, 96), normal(96, 80, seed=1), normal(80), note="larger"),
+    rough(
         np.array([[np.inf, 1.0], [np.nan, 0.0]]),
         np.array([[0.0, 1.0], [1.0, 2.0]]),
         np.array([-np.inf, 1.0]),
-        gradient=False,
         note="infinities and NaN",
     ),
     wrong(errors.ShapeError, normal(3, 4), normal(3, 4), normal(4)),

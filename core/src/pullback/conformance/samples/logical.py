@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import booleans, call, integers, normal, suite, wrong
+from pullback.conformance.draws import booleans, integers, normal
+from pullback.conformance.sample import call, suite, wrong
 
 _TRUTH = (
     call(booleans(3, 4), booleans(3, 4, seed=1)),

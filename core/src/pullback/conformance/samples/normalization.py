@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import call, integers, normal, suite, wrong
+from pullback.conformance.draws import integers, normal
+from pullback.conformance.sample import call, rough, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -113,13 +114,13 @@ _LAYER = (
     call(normal(3, 5), normal(5, seed=1), normal(5, seed=2)),
     call(normal(3, 5), None, normal(5, seed=2)),
     call(normal(3, 5), normal(5, seed=1), None),
-    call(normal(2, 3, 4) + 100, None, None, gradient=False, note="far from 0"),
+    rough(normal(2, 3, 4) + 100, None, None, note="far from 0"),
     call(normal(2, 3, 4), normal(3, 4), normal(3, 4, seed=1), axis=(1, 2)),
     call(normal(2, 3, 4), normal(2, 4), None, axis=(0, -1), epsilon=0.1),
     call(normal(2, 3), normal(2, 3), normal(2, 3, seed=1), axis=None),
     call(normal(6, 4), normal(6), normal(6, seed=1), axis=0),
     call(normal(0, 3), normal(3), normal(3), note="no items"),
-    call(np.full((2, 3), 2.0), None, None, gradient=False, note="all the same"),
+    rough(np.full((2, 3), 2.0), None, None, note="all the same"),
 )
 _SHAPES = [
     wrong(errors.ShapeError, normal(2, 3), normal(2), None),

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import call, normal, suite, wrong
+from pullback.conformance.draws import normal
+from pullback.conformance.sample import call, suite, wrong
 
 Array: TypeAlias = Any
 

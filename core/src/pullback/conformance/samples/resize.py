@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import call, normal, suite, wrong
+from pullback.conformance.draws import normal
+from pullback.conformance.sample import call, suite, wrong
 from pullback.conformance.samples.convolution import from_last, to_last, tuple_of
 
 Array: TypeAlias = Any

@@ -7,16 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    booleans,
-    call,
-    distinct,
-    integers,
-    normal,
-    suite,
-    wrong,
-)
+from pullback.conformance.draws import booleans, distinct, integers, normal
+from pullback.conformance.sample import Array, call, suite, wrong
 
 _LINES = [
     call(distinct(3, 4)),

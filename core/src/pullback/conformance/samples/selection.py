@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import booleans, call, cnormal, integers, normal, suite, wrong
+from pullback.conformance.draws import booleans, cnormal, integers, normal
+from pullback.conformance.sample import call, suite, wrong
 
 suite("where", lambda condition, x1, x2: np.where(condition != 0, x1, x2))(
     call(booleans(3, 4), normal(3, 4), normal(3, 4, seed=1)),

@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.sample import Array, booleans, call, integers, normal, suite
+from pullback.conformance.draws import booleans, integers, normal
+from pullback.conformance.sample import Array, call, rough, suite
 
 # The number of values depends on what is equal: there the gradient is that of a choice.
 _ANY = [
     call(np.array([3.0, 1.0, -2.5, -1.0]), note="distinct"),
     call(np.array([[2.0, 1.0], [1.5, 0.5]]), note="a matrix of distinct elements"),
-    call(np.array([3.0, 1.0, 3.0, -1.0, 1.0, 3.0]), gradient=False),
-    call(np.array([[2.0, 1.0], [1.0, 2.0], [0.5, 0.5]]), gradient=False, note="a matrix"),
-    call(np.array([1.0, np.nan, 1.0, np.nan, np.inf]), gradient=False, note="each NaN is one"),
+    rough(np.array([3.0, 1.0, 3.0, -1.0, 1.0, 3.0])),
+    rough(np.array([[2.0, 1.0], [1.0, 2.0], [0.5, 0.5]]), note="a matrix"),
+    rough(np.array([1.0, np.nan, 1.0, np.nan, np.inf]), note="each NaN is one"),
     call(integers(-3, 3, 4, 5), note="integers"),
     call(booleans(7), note="truth values"),
-    call(np.array([1j, 1.0, 1j, 1 + 1j, 0.0]), gradient=False, note="complex"),
+    rough(np.array([1j, 1.0, 1j, 1 + 1j, 0.0]), note="complex"),
     call(np.array([1j, 1.0, 2 + 1j, 0.5]), note="distinct complex numbers"),
     call(normal(0, 3), note="nothing"),
     call(normal(), note="0-d"),

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import Array, call, distinct, integers, normal, suite, wrong
+from pullback.conformance.draws import distinct, integers, normal
+from pullback.conformance.sample import Array, call, rough, suite, wrong
 
 _NAN = np.array([[3.0, np.nan, -np.inf, 1.0], [np.inf, 0.0, np.nan, np.nan]])
 _TIES = np.array([[1.0, 0.0, 1.0, 0.0, 1.0], [2.0, 2.0, 2.0, 1.0, 2.0]])
@@ -32,8 +33,8 @@ _LINES = [
     call(distinct(5), stable=False),
     call(distinct(3, 1)),
     call(normal(2, 0), note="nothing"),
-    call(_NAN, gradient=False, note="NaN comes last"),
-    call(_NAN, descending=True, gradient=False, note="NaN comes first"),
+    rough(_NAN, note="NaN comes last"),
+    rough(_NAN, descending=True, note="NaN comes first"),
     call(integers(-9, 9, 3, 5), axis=1, note="integers"),
     call(integers(0, 9, 20).astype(np.uint8), descending=True, note="bytes"),
 ]
@@ -61,7 +62,7 @@ suite("top_k", _top_k, either_zero=True)(
     call(distinct(5, 2), k=3, axis=0),
     call(distinct(3, 5), k=5, largest=False),
     call(distinct(3, 5), k=0),
-    call(_TIES, k=3, gradient=False, note="equal elements"),
+    rough(_TIES, k=3, note="equal elements"),
     call(integers(-9, 9, 7), k=3),
     wrong(errors.InputValueError, normal(3), k=4),
 )
@@ -102,7 +103,7 @@ _NONE = [wrong(errors.InputValueError, normal(0, 3), axis=0, q=0.5)]
 suite("quantile", _quantile, scale=_ends)(
     *(call(x, q=0.5, **attributes) for x, attributes in _MIDDLE),
     *(call(x, q=(0.0, 0.25, 1.0), **attributes) for x, attributes in _MIDDLE),
-    call(_NAN[:, 1:], q=0.3, axis=1, gradient=False, note="NaN"),
+    rough(_NAN[:, 1:], q=0.3, axis=1, note="NaN"),
     *_NONE,
     wrong(errors.InputValueError, normal(3), q=1.5),
 )

@@ -12,17 +12,8 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.sample import (
-    Array,
-    Sample,
-    call,
-    cnormal,
-    integers,
-    normal,
-    suite,
-    uniform,
-    wrong,
-)
+from pullback.conformance.draws import cnormal, integers, normal, uniform
+from pullback.conformance.sample import Array, Sample, call, rough, suite, wrong
 
 # SciPy's functions lose digits near zeros and in tails: these series have 50 digits.
 _DIGITS = Context(prec=50)
@@ -162,7 +153,7 @@ def _on(low: float, high: float, special: Array, *samples: Sample) -> tuple[Samp
         call(uniform(low, high, 3, 4)),
         call(uniform(low, high), note="0-d"),
         call(normal(0, 3), note="empty"),
-        call(special, gradient=False, note="special"),
+        rough(special, note="special"),
         *samples,
     )
 
@@ -170,7 +161,7 @@ def _on(low: float, high: float, special: Array, *samples: Sample) -> tuple[Samp
 _INTEGERS = call(integers(1, 9, 3, 2), note="integers")
 _SIGNED = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
 _SMALL = 10.0 ** np.arange(-37, 0, 3)
-_BOTH_SIGNS = call(np.concatenate([_SMALL, -_SMALL]), gradient=False, note="small")
+_BOTH_SIGNS = rough(np.concatenate([_SMALL, -_SMALL]), note="small")
 _COMPLEX = (wrong(errors.DTypeError, cnormal(3)),)
 
 suite("erf", _elementwise(math.erf))(
@@ -178,14 +169,7 @@ suite("erf", _elementwise(math.erf))(
     *_COMPLEX,
 )
 suite("erfc", _elementwise(math.erfc))(
-    *_on(
-        -2,
-        2,
-        _SIGNED,
-        _INTEGERS,
-        _BOTH_SIGNS,
-        call(np.linspace(-7.0, 26.0, 100), gradient=False, note="line"),
-    ),
+    *_on(-2, 2, _SIGNED, _INTEGERS, _BOTH_SIGNS, rough(np.linspace(-7.0, 26.0, 100), note="line")),
     *_COMPLEX,
 )
 suite("erfinv", _exactly(_erfinv, _erfinv_edge))(
@@ -194,7 +178,7 @@ suite("erfinv", _exactly(_erfinv, _erfinv_edge))(
         0.9,
         np.array([0.0, -0.0, 1.0, -1.0, 1.5, np.nan]),
         _BOTH_SIGNS,
-        call(1 - 0.5 ** np.arange(1.0, 9.0), gradient=False, note="near 1"),
+        rough(1 - 0.5 ** np.arange(1.0, 9.0), note="near 1"),
     ),
     *_COMPLEX,
 )
@@ -204,16 +188,14 @@ _LINE = np.concatenate([np.linspace(0.1, 30.0, 120), 10.0 ** np.arange(2.0, 30.0
 _REFLECTED = np.array([-0.1, -0.3, -0.7, -1.2, -1.8, -2.3, -3.3, -9.75, -20.25])
 _FROM_0 = (
     _INTEGERS,
-    call(_SMALL, gradient=False, note="small"),
-    call(_LINE, gradient=False, note="line"),
-    call(_REFLECTED, gradient=False, note="negative"),
+    rough(_SMALL, note="small"),
+    rough(_LINE, note="line"),
+    rough(_REFLECTED, note="negative"),
 )
 # Zeros of lgamma, digamma and polygamma(., 2) below 0, and points near them.
 _ZEROS = np.array([-2.4570247382208006, -2.747682646727413, -0.504083008264455, -1.573498473162391])
 _ZEROS = np.concatenate([_ZEROS, [-0.4949283347, -2.49949]])
-_NEAR_ZEROS = call(
-    np.concatenate([_ZEROS, _ZEROS + 1e-5, _ZEROS - 1e-9]), gradient=False, note="near zeros"
-)
+_NEAR_ZEROS = rough(np.concatenate([_ZEROS, _ZEROS + 1e-5, _ZEROS - 1e-9]), note="near zeros")
 
 
 def _scale_of(reference: Callable[..., Array], other: Callable[..., Any]) -> Callable[..., Array]:
@@ -266,12 +248,12 @@ suite(
     call(uniform(0.3, 5), n=1, note="0-d"),
     call(normal(0, 3), n=1, note="empty"),
     call(integers(1, 9, 3, 2), n=1, note="integers"),
-    call(_LINE[:120], n=3, gradient=False, note="line"),
-    call(_REFLECTED, n=30, gradient=False, note="n=30"),
-    call(_LINE[:40], n=30, gradient=False, note="n=30, line"),
-    call(*_NEAR_ZEROS.inputs, n=2, gradient=False, note="near zeros"),
-    call(_REFLECTED, n=1, gradient=False, note="negative"),
-    call(np.array([0.0, 1.0, -1.0, np.inf, np.nan]), n=1, gradient=False, note="special"),
+    rough(_LINE[:120], n=3, note="line"),
+    rough(_REFLECTED, n=30, note="n=30"),
+    rough(_LINE[:40], n=30, note="n=30, line"),
+    rough(*_NEAR_ZEROS.inputs, n=2, note="near zeros"),
+    rough(_REFLECTED, n=1, note="negative"),
+    rough(np.array([0.0, 1.0, -1.0, np.inf, np.nan]), n=1, note="special"),
     wrong(errors.DTypeError, cnormal(3), n=1),
     wrong(errors.InputValueError, normal(3), n=-1),
     wrong(errors.InputTypeError, normal(3), n=1.5),
@@ -288,10 +270,9 @@ suite("xlogy", _xlogy)(
     call(normal(), uniform(0.3, 3), note="0-d"),
     call(normal(0, 3), normal(1, 3), note="empty"),
     call(integers(0, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
-    call(
+    rough(
         np.array([0.0, 0.0, 0.0, 1.0, 2.0, np.inf]),
         np.array([0.0, -1.0, np.inf, 0.0, np.nan, 2.0]),
-        gradient=False,
         note="special",
     ),
     wrong(errors.ShapeError, normal(2, 3), normal(2)),
