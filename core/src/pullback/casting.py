@@ -16,16 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from pullback.dtypes import (
-    FLOATING,
-    DType,
-    bfloat16,
-    complex128,
-    float16,
-    float32,
-    float64,
-    uint32,
-)
+from pullback.dtypes import FLOATING, DType, bfloat16, complex128, float16, float32, float64, uint32
 
 #: The 16-bit floats.
 HALF: frozenset[DType] = frozenset((float16, bfloat16))

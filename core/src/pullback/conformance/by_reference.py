@@ -87,9 +87,7 @@ def reference_gradient(case: Case) -> None:
 
 
 @check(
-    Area.SECOND,
-    per="dtype",
-    applies=lambda case: case.dtype == dtypes.float32 and _is_alone(case),
+    Area.SECOND, per="dtype", applies=lambda case: case.dtype == dtypes.float32 and _is_alone(case)
 )
 def reference_second_gradient(case: Case) -> None:
     """Checks that the gradient of <gradient, v> along u is the mixed second difference."""

@@ -216,8 +216,7 @@ class _Owner:
 
 
 @check(
-    Area.VALUES,
-    applies=lambda case: any(entry.in_place is not None for entry in kernels_of(case)),
+    Area.VALUES, applies=lambda case: any(entry.in_place is not None for entry in kernels_of(case))
 )
 def in_place(case: Case) -> None:
     """Checks that an update of variables gives the bits of the kernel, and spares held arrays."""
@@ -373,13 +372,7 @@ def wrong_calls(calls: Calls) -> None:
             require(False, subject, f"returned {result!r}; {kind.__name__} was to be raised")
 
 
-def _measure(
-    case: Case,
-    outputs: Any,
-    quantity: str,
-    *,
-    through_body: bool,
-) -> None:
+def _measure(case: Case, outputs: Any, quantity: str, *, through_body: bool) -> None:
     actual, names = results(outputs), case.op.outputs
     reference, extended = _reference(case, [x.dtype for x in actual])
     if case.suite.compare is not None:

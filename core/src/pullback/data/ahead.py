@@ -46,12 +46,7 @@ class PrefetchCursor(Stage):
             # The thread has no reference to the cursor: it ends when that is dropped.
             weakref.finalize(self, self.feed.close)
             background.start(
-                "prefetch",
-                self.feed.close,
-                _produce,
-                self.source,
-                self.feed,
-                self.device,
+                "prefetch", self.feed.close, _produce, self.source, self.feed, self.device
             )
         element, position, error = self.feed.get()
         if error is not None:

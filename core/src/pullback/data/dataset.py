@@ -446,16 +446,14 @@ class Dataset:
         """The first elements of each pass."""
         at_least("take", count, 0)
         return self._stage(
-            lambda epoch: TakeCursor(self.open(epoch), count),
-            lambda: min(count, len(self)),
+            lambda epoch: TakeCursor(self.open(epoch), count), lambda: min(count, len(self))
         )
 
     def skip(self, count: int) -> Dataset:
         """All but the first elements of each pass."""
         at_least("skip", count, 0)
         return self._stage(
-            lambda epoch: SkipCursor(self.open(epoch), count),
-            lambda: max(len(self) - count, 0),
+            lambda epoch: SkipCursor(self.open(epoch), count), lambda: max(len(self) - count, 0)
         )
 
     def shard(self, shards: int, shard: int) -> Dataset:
@@ -559,8 +557,7 @@ class Dataset:
         """
         at_least("prefetch", size, 1)
         return self._stage(
-            lambda epoch: PrefetchCursor(self.open(epoch), size, as_device(None)),
-            lambda: len(self),
+            lambda epoch: PrefetchCursor(self.open(epoch), size, as_device(None)), lambda: len(self)
         )
 
     def cache(self, path: str | os.PathLike[str] | None = None) -> Dataset:
@@ -579,13 +576,11 @@ class Dataset:
         if path is not None:
             file = as_path(path, "cache: path")
             return self._stage(
-                lambda epoch: CacheCursor(lambda: self.open((0,)), file),
-                lambda: len(self),
+                lambda epoch: CacheCursor(lambda: self.open((0,)), file), lambda: len(self)
             )
         kept: list[list[Element]] = []
         return self._stage(
-            lambda epoch: MemoryCursor(lambda: self.open((0,)), kept),
-            lambda: len(self),
+            lambda epoch: MemoryCursor(lambda: self.open((0,)), kept), lambda: len(self)
         )
 
 

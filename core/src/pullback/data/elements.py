@@ -179,9 +179,7 @@ def _of_one_dtype(arrays: list[Array]) -> list[Array]:
 
 
 def padded(
-    items: Sequence[Element],
-    shapes: Sequence[Sequence[int | None]] | None,
-    values: object,
+    items: Sequence[Element], shapes: Sequence[Sequence[int | None]] | None, values: object
 ) -> Element:
     """Pads each leaf of some elements at its end to one shape, and stacks them.
 

@@ -39,11 +39,7 @@ class Feature:
     """
 
     def __init__(
-        self,
-        shape: Sequence[int] | None,
-        dtype: DTypeLike | str,
-        *,
-        default: object = _REQUIRED,
+        self, shape: Sequence[int] | None, dtype: DTypeLike | str, *, default: object = _REQUIRED
     ) -> None:
         self.shape = None if shape is None else as_ints(shape, "shape")
         self.text = dtype if isinstance(dtype, str) and dtype in ("bytes", "str") else None

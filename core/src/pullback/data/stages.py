@@ -68,11 +68,7 @@ class MapCursor(CountingStage):
     """
 
     def __init__(
-        self,
-        source: Cursor,
-        function: Callable[..., object],
-        seed: int | None,
-        epoch: Epoch,
+        self, source: Cursor, function: Callable[..., object], seed: int | None, epoch: Epoch
     ) -> None:
         super().__init__(source)
         self.function = function

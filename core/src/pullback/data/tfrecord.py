@@ -56,10 +56,7 @@ class RecordCursor(FileCursor):
     """The records of TFRecord files, as bytes or as features."""
 
     def __init__(
-        self,
-        paths: list[str],
-        compression: str | None,
-        features: dict[str, Feature] | None,
+        self, paths: list[str], compression: str | None, features: dict[str, Feature] | None
     ) -> None:
         super().__init__(paths, compression)
         self.features = features

@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING
 from pullback import _hints
 from pullback._foreign_names.objects import LAYER, MODEL
 from pullback.layers import initializers, regularizers
-from pullback.layers.activations import (
-    Activation,
-    LeakyReLU,
-    ReLU,
-    Softmax,
-)
-from pullback.layers.attention import (
-    MultiHeadAttention,
-)
-from pullback.layers.basic import (
-    Dense,
-    Embedding,
-    Lambda,
-    Rescaling,
-)
+from pullback.layers.activations import Activation, LeakyReLU, ReLU, Softmax
+from pullback.layers.attention import MultiHeadAttention
+from pullback.layers.basic import Dense, Embedding, Lambda, Rescaling
 from pullback.layers.convolution import (
     Conv,
     Conv1D,
@@ -41,12 +29,8 @@ from pullback.layers.convolution_transpose import (
     Conv3DTranspose,
     ConvTranspose,
 )
-from pullback.layers.initializers import (
-    uninitialized,
-)
-from pullback.layers.layer import (
-    Layer,
-)
+from pullback.layers.initializers import uninitialized
+from pullback.layers.layer import Layer
 from pullback.layers.merging import (
     Add,
     Average,
@@ -57,10 +41,7 @@ from pullback.layers.merging import (
     Multiply,
     Subtract,
 )
-from pullback.layers.model import (
-    Model,
-    Sequential,
-)
+from pullback.layers.model import Model, Sequential
 from pullback.layers.normalization import (
     BatchNormalization,
     GroupNormalization,
@@ -68,13 +49,8 @@ from pullback.layers.normalization import (
     LayerNormalization,
     RMSNormalization,
 )
-from pullback.layers.options import (
-    LayerOptions,
-)
-from pullback.layers.policy import (
-    Policy,
-    policy,
-)
+from pullback.layers.options import LayerOptions
+from pullback.layers.policy import Policy, policy
 from pullback.layers.pooling import (
     AdaptiveAveragePool1D,
     AdaptiveAveragePool2D,
@@ -98,13 +74,7 @@ from pullback.layers.pooling import (
     MaxPool3D,
     Pool,
 )
-from pullback.layers.recurrent import (
-    GRU,
-    LSTM,
-    Bidirectional,
-    Recurrent,
-    SimpleRNN,
-)
+from pullback.layers.recurrent import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN
 from pullback.layers.regularization import (
     Dropout,
     GaussianNoise,

@@ -246,12 +246,7 @@ class BatchNormalization(Layer):
         # Small updates would be lost in 16 bits.
         wide = dtypes.promote_types(self.dtype, dtypes.float32)
         self.moving_mean = self.add_variable(
-            "moving_mean",
-            (size,),
-            initializer="zeros",
-            dtype=wide,
-            trainable=False,
-            autocast=False,
+            "moving_mean", (size,), initializer="zeros", dtype=wide, trainable=False, autocast=False
         )
         self.moving_variance = self.add_variable(
             "moving_variance",

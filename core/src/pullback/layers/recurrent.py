@@ -119,10 +119,7 @@ class Recurrent(Layer):
             """Returns a tensor or, with `return_state`, a tuple."""
 
     def call(
-        self,
-        x: Tensor,
-        mask: TensorLike | None = None,
-        initial_state: TensorLike | None = None,
+        self, x: Tensor, mask: TensorLike | None = None, initial_state: TensorLike | None = None
     ) -> Tensor | tuple[Tensor, ...]:
         """Returns (batch, units) or (batch, time, units); with `return_state`, (output, *state)."""
         self._check(x.shape)

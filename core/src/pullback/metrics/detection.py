@@ -125,11 +125,7 @@ class _DetectionScore(Metric):
         w = 1.0 if factor is None else broadcast_to(factor, t.shape)
         rows = (-1, count)
         hits, predicted, actual = ((w * x).reshape(rows) for x in (t * p, p, t))
-        return (
-            reduce_sum(hits, axis=0),
-            reduce_sum(predicted, axis=0),
-            reduce_sum(actual, axis=0),
-        )
+        return (reduce_sum(hits, axis=0), reduce_sum(predicted, axis=0), reduce_sum(actual, axis=0))
 
     def score(self, hits: float, predicted: float, actual: float) -> float:
         """Returns the score of one class."""

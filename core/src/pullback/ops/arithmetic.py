@@ -51,12 +51,7 @@ __all__ = [
 ]
 
 
-@op(
-    shape=broadcast,
-    dtype=numeric,
-    accuracy=ROUNDED,
-    primitive="No other op adds two numbers.",
-)
+@op(shape=broadcast, dtype=numeric, accuracy=ROUNDED, primitive="No other op adds two numbers.")
 def add(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The elementwise sum of x1 and x2.
 

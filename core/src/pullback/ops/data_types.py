@@ -52,12 +52,7 @@ def _(g: Tensor, x_dtype: DType) -> Tensor | None:
 
 
 def astype(
-    x: TensorLike,
-    dtype: DTypeLike,
-    /,
-    *,
-    copy: bool = True,
-    device: DeviceLike | None = None,
+    x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor:
     """The elements of x as another dtype, in a tensor of the same shape (array API standard).
 

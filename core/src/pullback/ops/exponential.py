@@ -327,12 +327,7 @@ def _twice(x: Shape) -> list[Shape]:
     return [x, x]
 
 
-@op(
-    shape=_twice,
-    dtype=_with_exponent,
-    accuracy=EXACT,
-    outputs=("mantissa", "exponent"),
-)
+@op(shape=_twice, dtype=_with_exponent, accuracy=EXACT, outputs=("mantissa", "exponent"))
 def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """The mantissa, of a size in [0.5, 1), and the exponent: x = mantissa * 2**exponent.
 

@@ -171,9 +171,7 @@ def scatter_add(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0
 
 
 scatter_add.vjp(
-    x=lambda g: g,
-    indices=None,
-    updates=lambda g, indices, axis: take(g, indices, axis=axis),
+    x=lambda g: g, indices=None, updates=lambda g, indices, axis: take(g, indices, axis=axis)
 )
 
 

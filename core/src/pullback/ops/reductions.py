@@ -242,12 +242,7 @@ def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     return ~any(x == 0, axis=axis, keepdims=keepdims)
 
 
-@op(
-    shape=reduce,
-    dtype=promoting("any", to=dtypes.int64),
-    accuracy=EXACT,
-    differentiable=False,
-)
+@op(shape=reduce, dtype=promoting("any", to=dtypes.int64), accuracy=EXACT, differentiable=False)
 def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The number of elements of x over `axis` that are not 0, as int64.
 

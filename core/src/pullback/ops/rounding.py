@@ -109,10 +109,7 @@ def copysign(x1: Tensor, x2: Tensor, /) -> Tensor:
     return where(signbit(x1) == signbit(x2), x1, -x1)
 
 
-copysign.vjp(
-    x1=lambda g, x1, out: g * (sign(x1) * sign(out)),
-    x2=lambda g: zeros(g),
-)
+copysign.vjp(x1=lambda g, x1, out: g * (sign(x1) * sign(out)), x2=lambda g: zeros(g))
 
 
 @op(

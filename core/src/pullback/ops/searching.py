@@ -124,12 +124,7 @@ def _values_and_order(operands: Operands, **_: object) -> Resolution:
     primitive="A binary search reads log2(n) values; a body would sort, or compare all pairs.",
 )
 def searchsorted(
-    x1: Tensor,
-    x2: Tensor,
-    /,
-    sorter: Tensor | None = None,
-    *,
-    side: str = "left",
+    x1: Tensor, x2: Tensor, /, sorter: Tensor | None = None, *, side: str = "left"
 ) -> Tensor:
     """The indices at which to insert elements of x2 into a sorted vector x1, as int64.
 

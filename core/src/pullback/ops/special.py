@@ -119,12 +119,7 @@ def _order(shapes: tuple[Shape, ...], *, n: object) -> dict[str, object]:
     return {"n": n}
 
 
-@op(
-    shape=broadcast,
-    dtype=real_floating,
-    accuracy=ACCUMULATED,
-    normalize=_order,
-)
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, normalize=_order)
 def polygamma(x: Tensor, /, n: int) -> Tensor:
     """The derivative of order n of digamma; n = 1 is the trigamma function.
 

@@ -16,12 +16,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import rename
-from pullback._dispatch.convert import (
-    as_tensor,
-    constant,
-    from_any,
-    from_any_beside,
-)
+from pullback._dispatch.convert import as_tensor, constant, from_any, from_any_beside
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._operators import OPERATORS
 from pullback._views import base_of

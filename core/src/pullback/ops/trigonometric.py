@@ -159,10 +159,7 @@ def _cosine(x: Tensor, radius: Tensor) -> Tensor:
     return where(special, at_infinity, x) / where(special, 1, radius)
 
 
-hypot.vjp(
-    x1=lambda g, x1, out: g * _cosine(x1, out),
-    x2=lambda g, x2, out: g * _cosine(x2, out),
-)
+hypot.vjp(x1=lambda g, x1, out: g * _cosine(x1, out), x2=lambda g, x2, out: g * _cosine(x2, out))
 
 
 @op(
@@ -281,8 +278,7 @@ def tanh_gradient(g: Tensor, out: Tensor, /) -> Tensor:
 
 tanh.vjp(x=lambda g, out: tanh_gradient(g, out))
 tanh_gradient.vjp(
-    g=lambda h, out: tanh_gradient(h, out),
-    out=lambda h, g, out: h * (g * (out * -2)),
+    g=lambda h, out: tanh_gradient(h, out), out=lambda h, g, out: h * (g * (out * -2))
 )
 
 

@@ -106,11 +106,7 @@ class Fuser:
     """
 
     def __init__(
-        self,
-        fuse: Callable[[Any], Kernel | None],
-        ops: frozenset[str],
-        source: str,
-        priority: int,
+        self, fuse: Callable[[Any], Kernel | None], ops: frozenset[str], source: str, priority: int
     ) -> None:
         self.fuse = fuse
         self.ops = ops

@@ -116,8 +116,7 @@ class Registry:
             ]
             owners = [name for plain in KINDS for name in self._group(_DEFAULT + plain)]
         return sorted(
-            names,
-            key=lambda name: (owners.index(name) if name in owners else len(owners), name),
+            names, key=lambda name: (owners.index(name) if name in owners else len(owners), name)
         )
 
     def owner(self, kind: str) -> str | None:

@@ -167,10 +167,7 @@ class FittingAccuracy(Metric):
         """Returns the sums so far, and the kind of the accuracy."""
         if self._chosen is None:
             return {"kind": None, "state": {}}
-        return {
-            "kind": type(self._chosen).__name__,
-            "state": dict(self._chosen.checkpoint_state()),
-        }
+        return {"kind": type(self._chosen).__name__, "state": dict(self._chosen.checkpoint_state())}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state from `checkpoint_state`."""

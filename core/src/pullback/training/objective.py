@@ -101,11 +101,7 @@ class CompileConfig:
         return {name: metric for _, name, metric, _ in self.metrics}
 
     def loss_of(
-        self,
-        targets: Structure,
-        predictions: Structure,
-        weights: Structure,
-        more: Iterable[Tensor],
+        self, targets: Structure, predictions: Structure, weights: Structure, more: Iterable[Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns the loss of a batch, and the losses of its outputs by name.
 

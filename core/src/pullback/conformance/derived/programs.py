@@ -79,10 +79,7 @@ def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Pro
         return call([*x[:i], value, *x[i + 1 :]])
 
     yield "a chain", lambda x, _: two[0](one[0](call(x)), x[first])
-    yield (
-        "several results",
-        lambda x, _: (y := call(x), one[1](y), two[1](y, one[0](x[first]))),
-    )
+    yield ("several results", lambda x, _: (y := call(x), one[1](y), two[1](y, one[0](x[first]))))
     yield (
         "numbers in the program",
         lambda x, _: (two[0](call(x), 0.5), two[1](-1.0, call(x)), two[0](x[first], 0.0)),
@@ -108,10 +105,7 @@ def programs(case: Case, ops: Partners, shape: Shape) -> Iterator[tuple[str, Pro
         return lambda x, _: (one[0](f(y := added(x), axis=-1)), one[1](y))
 
     def ended(f: Callable[..., Any], axis: int | None, keepdims: bool) -> Program:
-        return lambda x, _: (
-            f(added(x), axis=axis, keepdims=keepdims),
-            one[0](x[first]),
-        )
+        return lambda x, _: (f(added(x), axis=axis, keepdims=keepdims), one[0](x[first]))
 
     for f in _functions(ops.ternary, pad=False):
         yield "a choice by the result", choice(f)

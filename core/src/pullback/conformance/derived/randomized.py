@@ -96,13 +96,7 @@ def _takes(op: Op, inputs: Sequence[Any], named: dict[str, Any], dtype: DType | 
 
 
 def _inputs(
-    op: Op,
-    suite: Suite,
-    base: Sample,
-    rng: np.random.Generator,
-    dtype: DType | None,
-    *,
-    each: bool,
+    op: Op, suite: Suite, base: Sample, rng: np.random.Generator, dtype: DType | None, *, each: bool
 ) -> tuple[tuple[Any, ...], str]:
     """The inputs in other shapes, with other values; an optional one is left out at times.
 
@@ -162,10 +156,7 @@ def _resized(inputs: Sequence[Any], rng: np.random.Generator) -> tuple[Any, ...]
 
 
 def _anywhere(
-    value: Any,
-    dtype: DType | None,
-    limits: tuple[float, float] | None,
-    rng: np.random.Generator,
+    value: Any, dtype: DType | None, limits: tuple[float, float] | None, rng: np.random.Generator
 ) -> Any:
     """Values from the whole domain of an elementwise op."""
     if dtype is None or not isinstance(value, np.ndarray) or value.dtype != np.float64:

@@ -198,13 +198,7 @@ def _cast(sample: Sample, dtype: DType) -> Sample:
 
 
 def _taken(
-    op: Op,
-    suite: Suite,
-    sample: Sample,
-    note: str,
-    checks: tuple[str, ...],
-    *,
-    every: bool = False,
+    op: Op, suite: Suite, sample: Sample, note: str, checks: tuple[str, ...], *, every: bool = False
 ) -> Iterator[Sample]:
     note = attributed(sample.attributes, note)
     for taken in varied(op, suite, sample, sample.inputs, note, checks=checks, every=every):

@@ -132,13 +132,7 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
     return fit(fft(g, axis=axis, norm=norm), x_shape[axis], axis)
 
 
-@op(
-    shape=_whole,
-    dtype=to_complex,
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.FFT,
-    normalize=_as_given,
-)
+@op(shape=_whole, dtype=to_complex, accuracy=BACKWARD_STABLE, tier=Tier.FFT, normalize=_as_given)
 def ifft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft` along `axis`, with the same arguments.
 
@@ -162,11 +156,7 @@ def _(g: Tensor, x_shape: Shape, axis: int, norm: str) -> Tensor:
 
 
 @op(
-    shape=_half,
-    dtype=real_to_complex,
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.FFT,
-    normalize=_as_given,
+    shape=_half, dtype=real_to_complex, accuracy=BACKWARD_STABLE, tier=Tier.FFT, normalize=_as_given
 )
 def rfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The first n // 2 + 1 elements of the transform of a real x along `axis`.
@@ -266,11 +256,7 @@ def hfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "ba
 
 
 @op(
-    shape=_half,
-    dtype=real_to_complex,
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.FFT,
-    normalize=_as_given,
+    shape=_half, dtype=real_to_complex, accuracy=BACKWARD_STABLE, tier=Tier.FFT, normalize=_as_given
 )
 def ihfft(x: Tensor, /, *, n: int | None = None, axis: Axis = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft` along `axis`: the first n // 2 + 1 elements.

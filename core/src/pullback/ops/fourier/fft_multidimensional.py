@@ -28,16 +28,7 @@ from pullback.shapes import Axes, Shape, canonical_axis, first
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
 from pullback.tensor import Tensor
 
-__all__ = [
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "ifftn",
-    "ifftshift",
-    "irfftn",
-    "rfftfreq",
-    "rfftn",
-]
+__all__ = ["fftfreq", "fftn", "fftshift", "ifftn", "ifftshift", "irfftn", "rfftfreq", "rfftn"]
 
 
 def _sizes(
@@ -98,13 +89,7 @@ def _each(transform: Callable[..., Tensor], x: Tensor, s: Any, axes: Any, norm: 
     return x
 
 
-@op(
-    shape=_whole,
-    dtype=to_complex,
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.FFT,
-    normalize=_sizes,
-)
+@op(shape=_whole, dtype=to_complex, accuracy=BACKWARD_STABLE, tier=Tier.FFT, normalize=_sizes)
 def fftn(
     x: Tensor,
     /,
@@ -131,13 +116,7 @@ def fftn(
     return _each(fft, x, s, axes, norm)
 
 
-@op(
-    shape=_whole,
-    dtype=to_complex,
-    accuracy=BACKWARD_STABLE,
-    tier=Tier.FFT,
-    normalize=_sizes,
-)
+@op(shape=_whole, dtype=to_complex, accuracy=BACKWARD_STABLE, tier=Tier.FFT, normalize=_sizes)
 def ifftn(
     x: Tensor,
     /,
@@ -237,12 +216,7 @@ def irfftn(
 
 
 def fftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike | None = None,
+    n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """The frequencies of the n elements of a transform: 0, 1, ..., -2, -1 in units of 1 / (n d).
 
@@ -265,12 +239,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: int,
-    /,
-    *,
-    d: float = 1.0,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike | None = None,
+    n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """The frequencies of the n // 2 + 1 elements of an `rfft`: 0, 1, ... in units of 1 / (n d).
 

@@ -92,13 +92,7 @@ def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
     return tuple(parsed.sizes[name] for name in parsed.result)
 
 
-@op(
-    shape=_einsum_shape,
-    dtype=numeric,
-    accuracy=ACCUMULATED,
-    normalize=_in_full,
-    name="einsum",
-)
+@op(shape=_einsum_shape, dtype=numeric, accuracy=ACCUMULATED, normalize=_in_full, name="einsum")
 def _einsum(operands: Sequence[Tensor], /, *, equation: str) -> Tensor:
     """`einsum` with the operands in front."""
     parsed = _parse(equation, tuple(x.shape for x in operands))

@@ -232,8 +232,7 @@ def sigmoid_gradient(g: Tensor, out: Tensor, /) -> Tensor:
 
 sigmoid.vjp(x=lambda g, out: sigmoid_gradient(g, out))
 sigmoid_gradient.vjp(
-    g=lambda h, out: sigmoid_gradient(h, out),
-    out=lambda h, g, out: h * (g * (1 - 2 * out)),
+    g=lambda h, out: sigmoid_gradient(h, out), out=lambda h, g, out: h * (g * (1 - 2 * out))
 )
 
 

@@ -8,11 +8,7 @@ from pullback import errors
 from pullback._dispatch import op
 from pullback.dtypes import real, real_floating
 from pullback.ops.joining import stack
-from pullback.ops.nn.windows import (
-    DataFormat,
-    Sizes,
-    check_format,
-)
+from pullback.ops.nn.windows import DataFormat, Sizes, check_format
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean
 from pullback.shapes import Shape, as_int, channels_of, image_shape, reduced, spatial_of
@@ -125,10 +121,7 @@ def _spatial_axes(x: Shape, data_format: str) -> Shape:
 
 @op(shape=_of_whole, dtype=real_floating, accuracy=ACCUMULATED)
 def global_avg_pool(
-    x: Tensor,
-    *,
-    keepdims: bool = False,
-    data_format: DataFormat = "channels_last",
+    x: Tensor, *, keepdims: bool = False, data_format: DataFormat = "channels_last"
 ) -> Tensor:
     """Global average pooling: the mean of each channel of each image (Lin et al., 2013).
 
@@ -148,10 +141,7 @@ def global_avg_pool(
 
 @op(shape=_of_whole, dtype=real, accuracy=EXACT)
 def global_max_pool(
-    x: Tensor,
-    *,
-    keepdims: bool = False,
-    data_format: DataFormat = "channels_last",
+    x: Tensor, *, keepdims: bool = False, data_format: DataFormat = "channels_last"
 ) -> Tensor:
     """Global max pooling: the maximum of each channel of each image. Ties share the gradient.
 

@@ -60,12 +60,7 @@ def _ctc_checked(shapes: tuple[Shape, ...], *, blank: int) -> dict[str, object]:
 # ACCUMULATED: a sum over all alignments.
 @op(shape=_ctc_shape, dtype=_ctc_dtypes, accuracy=ACCUMULATED, normalize=_ctc_checked)
 def ctc_loss(
-    logits: Tensor,
-    labels: Tensor,
-    logit_lengths: Tensor,
-    label_lengths: Tensor,
-    *,
-    blank: int = 0,
+    logits: Tensor, labels: Tensor, logit_lengths: Tensor, label_lengths: Tensor, *, blank: int = 0
 ) -> Tensor:
     """Connectionist temporal classification (Graves et al., 2006): -log p(labels | logits).
 

@@ -20,9 +20,7 @@ from pullback.shapes import Shape, broadcast_shapes
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = [
-    "scaled_dot_product_attention",
-]
+__all__ = ["scaled_dot_product_attention"]
 
 
 def _attention_shape(

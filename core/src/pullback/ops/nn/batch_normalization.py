@@ -21,10 +21,7 @@ from pullback.shapes import Axis, Shape, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = [
-    "batch_norm",
-    "batch_norm_inference",
-]
+__all__ = ["batch_norm", "batch_norm_inference"]
 
 
 def _batch_shapes(

@@ -47,9 +47,7 @@ from pullback.shapes import (
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = [
-    "conv",
-]
+__all__ = ["conv"]
 
 
 def canonical_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
@@ -336,10 +334,8 @@ conv.vjp(
     kernel=calling(conv_kernel_gradient, "x", ...),
 )
 conv_input_gradient.vjp(
-    g=calling(conv, ..., "kernel"),
-    kernel=calling(conv_kernel_gradient, ..., "g"),
+    g=calling(conv, ..., "kernel"), kernel=calling(conv_kernel_gradient, ..., "g")
 )
 conv_kernel_gradient.vjp(
-    x=calling(conv_input_gradient, "g", ..., input_shape="x_shape"),
-    g=calling(conv, "x", ...),
+    x=calling(conv_input_gradient, "g", ..., input_shape="x_shape"), g=calling(conv, "x", ...)
 )

@@ -59,18 +59,9 @@ def _losses_of_classes(wide: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 # ACCUMULATED: a sum over the classes, whose terms may cancel.
-@op(
-    shape=_pair_without_axis,
-    dtype=real_floating,
-    accuracy=ACCUMULATED,
-    residuals=("normalizer",),
-)
+@op(shape=_pair_without_axis, dtype=real_floating, accuracy=ACCUMULATED, residuals=("normalizer",))
 def softmax_cross_entropy_with_logits(
-    logits: Tensor,
-    labels: Tensor,
-    *,
-    axis: Axis = -1,
-    label_smoothing: float = 0.0,
+    logits: Tensor, labels: Tensor, *, axis: Axis = -1, label_smoothing: float = 0.0
 ) -> Tensor:
     """The cross entropy -sum(labels * log_softmax(logits)) along axis.
 
@@ -109,12 +100,7 @@ def _smooth(labels: Tensor, axis: int, smoothing: float) -> Tensor:
 
 @softmax_cross_entropy_with_logits.vjp("logits")
 def _(
-    g: Tensor,
-    logits: Tensor,
-    labels: Tensor,
-    normalizer: Tensor,
-    axis: int,
-    label_smoothing: float,
+    g: Tensor, logits: Tensor, labels: Tensor, normalizer: Tensor, axis: int, label_smoothing: float
 ) -> Tensor:
     wide = widened(logits)
     target = _smooth(widened(labels), axis, label_smoothing)

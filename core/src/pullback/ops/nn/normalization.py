@@ -19,12 +19,7 @@ from pullback.shapes import Axes, Axis, Shape, checked, reduced
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = [
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "rms_norm",
-]
+__all__ = ["group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
 def _parameter_shape(x: Shape, axes: Shape | None) -> Shape:
@@ -140,13 +135,7 @@ def _gradient_shapes(
     public=False,
 )
 def layer_norm_gradient(
-    x: Tensor,
-    scale: Tensor | None,
-    center: Tensor,
-    spread: Tensor,
-    g: Tensor,
-    *,
-    axis: Axes = -1,
+    x: Tensor, scale: Tensor | None, center: Tensor, spread: Tensor, g: Tensor, *, axis: Axes = -1
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of `layer_norm` with respect to x, scale and offset.
 
@@ -192,11 +181,7 @@ def _(
     normalize=checked(_normalized_shape),
 )
 def rms_norm(
-    x: Tensor,
-    scale: Tensor | None = None,
-    *,
-    axis: Axes = -1,
-    epsilon: float = 1e-5,
+    x: Tensor, scale: Tensor | None = None, *, axis: Axes = -1, epsilon: float = 1e-5
 ) -> Tensor:
     """x / sqrt(mean(x**2) + epsilon) * scale over `axis` (Zhang and Sennrich, 2019).
 
@@ -239,12 +224,7 @@ def _rms_gradient_shapes(
     public=False,
 )
 def rms_norm_gradient(
-    x: Tensor,
-    scale: Tensor | None,
-    spread: Tensor,
-    g: Tensor,
-    *,
-    axis: Axes = -1,
+    x: Tensor, scale: Tensor | None, spread: Tensor, g: Tensor, *, axis: Axes = -1
 ) -> tuple[Tensor, Tensor]:
     """The gradients of `rms_norm` with respect to x and scale.
 

@@ -44,11 +44,7 @@ from pullback.shapes import (
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
 
-__all__ = [
-    "avg_pool",
-    "max_pool",
-    "max_pool_gather",
-]
+__all__ = ["avg_pool", "max_pool", "max_pool_gather"]
 
 
 def _canonical(
@@ -70,12 +66,7 @@ def _checked(
     if strides is None:
         strides = window
     window, strides, padding, _ = canonical_windows(spatial, window, strides, padding, 1)
-    return {
-        "window": window,
-        "strides": strides,
-        "padding": padding,
-        "data_format": data_format,
-    }
+    return {"window": window, "strides": strides, "padding": padding, "data_format": data_format}
 
 
 def _normalize(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
@@ -136,13 +127,7 @@ def _taps(
 # Max pooling ------------------------------------------------------------------------------------
 
 
-@op(
-    shape=_pooled,
-    dtype=real,
-    accuracy=EXACT,
-    residuals=("indices",),
-    normalize=_normalize,
-)
+@op(shape=_pooled, dtype=real, accuracy=EXACT, residuals=("indices",), normalize=_normalize)
 def max_pool(
     x: Tensor,
     window: Sizes,

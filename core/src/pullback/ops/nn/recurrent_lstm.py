@@ -32,9 +32,7 @@ from pullback.shapes import Shape
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = [
-    "lstm",
-]
+__all__ = ["lstm"]
 
 
 def _lstm_units(

@@ -11,12 +11,7 @@ from pullback._dispatch.convert import from_any
 from pullback.dtypes import real_floating
 from pullback.ops.indexing import take
 from pullback.ops.manipulation import reshape
-from pullback.ops.nn.windows import (
-    DataFormat,
-    Sizes,
-    check_format,
-    sizes,
-)
+from pullback.ops.nn.windows import DataFormat, Sizes, check_format, sizes
 from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Shape, channels_of, image_shape, spatial_of
 from pullback.spec import ACCUMULATED

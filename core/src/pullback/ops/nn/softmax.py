@@ -12,10 +12,7 @@ from pullback.shapes import Axis, Shape, checked, first
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
-__all__ = [
-    "log_softmax",
-    "softmax",
-]
+__all__ = ["log_softmax", "softmax"]
 
 
 def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:

@@ -88,11 +88,7 @@ def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFuncti
 
 @update()
 def sgd_update(
-    parameter: Tensor,
-    gradient: Tensor,
-    learning_rate: Tensor,
-    *,
-    weight_decay: float = 0.0,
+    parameter: Tensor, gradient: Tensor, learning_rate: Tensor, *, weight_decay: float = 0.0
 ) -> Tensor:
     """A step of stochastic gradient descent (Robbins and Monro, 1951).
 
