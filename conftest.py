@@ -126,6 +126,41 @@ def every() -> Callable[..., None]:
     return run_every
 
 
+class Kit:
+    """The cases of the conformance kit on a device, by the names of ops."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._cases: dict[str, list[Any]] = {}
+
+    def cases(self, name: str) -> list[Any]:
+        """Every sample in every dtype."""
+        from pullback.conformance.case import cases
+        from pullback.conformance.samples import load
+
+        if name not in self._cases:
+            self._cases[name] = list(cases(OPS[name], load()[name], self._device))
+        return self._cases[name]
+
+    def once(self, name: str) -> list[Any]:
+        """Each sample in one dtype."""
+        first: dict[int, Any] = {}
+        for case in self.cases(name):
+            first.setdefault(id(case.sample), case)
+        return list(first.values())
+
+    def smooth(self, name: str, wide: Iterable[str] = ("float64", "complex128")) -> list[Any]:
+        """The cases that finite differences are exact enough for."""
+        found = [case for case in self.cases(name) if case.sample.gradient]
+        return [case for case in found if str(case.dtype) in wide]
+
+
+@pytest.fixture(scope="session")
+def kit() -> Callable[[Any], Kit]:
+    """`kit(device)` has the cases of each op on a device."""
+    return functools.cache(lambda device: Kit(as_device(device)))
+
+
 class Each(list[Any]):
     """The values that one test with the mark `each` goes through."""
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from functools import cache, wraps
+from functools import wraps
 from itertools import chain
 from pathlib import Path
 
@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback import dtypes
 from pullback.conformance import checks, gradients, plan
-from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS, Tier
@@ -38,30 +36,8 @@ def example():
 pb.register_backend(example().MinimalBackend(), replace=True)
 MINIMAL = as_device("minimal")
 
-#: The checks of one call.
-EACH = [one.function for one in plan.CHECKS.values() if one.per not in ("op", "backend", "storage")]
 SUITES = load()
 NAMES = [name for name in SUITES if name in OPS]
-
-
-@cache
-def cases_of(name):
-    return list(cases(OPS[name], SUITES[name], MINIMAL))
-
-
-def once(name):
-    """Each sample in one dtype; all in the slow test."""
-    first = {}
-    for case in cases_of(name):
-        first.setdefault(id(case.sample), case)
-    return list(first.values())
-
-
-def smooth(name):
-    """One sample to differentiate; all in the slow test."""
-    found = [case for case in cases_of(name) if case.sample.gradient]
-    return [case for case in found if case.dtype == dtypes.float64][:1]
-
 
 NEURAL = {
     "activations", "softmax", "losses", "convolution", "pooling", "normalization",
@@ -95,24 +71,27 @@ def test_it_has_the_core_and_nothing_else():
 
 
 @over(NAMES)
-def test_values(name, every):
-    every(once(name), *map(of_the_core, (checks.value, checks.rules, checks.unchanged)))
+def test_values(name, every, kit):
+    every(
+        kit(MINIMAL).once(name), *map(of_the_core, (checks.value, checks.rules, checks.unchanged))
+    )
 
 
 @over([name for name in NAMES if OPS[name].differentiable])
-def test_gradients(name, every):
-    every(smooth(name), of_the_core(gradients.gradient))
+def test_gradients(name, every, kit):
+    """One sample of each op; all in the campaign."""
+    every(kit(MINIMAL).smooth(name, ["float64"])[:1], of_the_core(gradients.gradient))
 
 
 @pytest.mark.campaign
 @over(NAMES)
-def test_everything(name, every):
-    every(cases_of(name), *map(of_the_core, EACH))
+def test_everything(name, every, kit):
+    every(kit(MINIMAL).cases(name), *(of_the_core(check.function) for check in plan.EACH))
 
 
-def test_networks_need_the_core_alone():
+def test_networks_need_the_core_alone(kit):
     beyond = set()
-    for case in chain(*map(once, NAMES)):
+    for case in chain(*map(kit(MINIMAL).once, NAMES)):
         if case.op.family in NEURAL:
             try:
                 case.call()

@@ -4,7 +4,6 @@ The backend below is these kernels and nothing else, so what passes here is what
 over an array API namespace starts with.
 """
 
-from functools import cache
 from typing import ClassVar
 
 import array_api_strict as xp
@@ -14,7 +13,6 @@ import pytest
 import pullback as pb
 from pullback import array_api, dtypes
 from pullback.conformance import checks, gradients, plan
-from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
@@ -41,30 +39,8 @@ class StrictBackend(pb.Backend):
 pb.register_backend(StrictBackend(), replace=True)
 STRICT = as_device("standard")
 
-#: The checks of one call.
-EACH = [one.function for one in plan.CHECKS.values() if one.per not in ("op", "backend", "storage")]
 SUITES = load()
 NAMES = [name for name in SUITES if name in OPS]
-
-
-@cache
-def cases_of(name):
-    return list(cases(OPS[name], SUITES[name], STRICT))
-
-
-def once(name):
-    """Each sample in one dtype; all in the slow test."""
-    first = {}
-    for case in cases_of(name):
-        first.setdefault(id(case.sample), case)
-    return list(first.values())
-
-
-def smooth(name):
-    """One sample to differentiate; all in the slow test."""
-    found = [case for case in cases_of(name) if case.sample.gradient]
-    return [case for case in found if case.dtype == dtypes.float64][:1]
-
 
 # The library passes NumPy's remarks on divisions by zero and the like through, and makes one of its
 # own where its dtypes meet NumPy's as keys of one dictionary.
@@ -85,14 +61,15 @@ def test_every_primitive_has_a_kernel():
 
 
 @over(NAMES)
-def test_values(name, every):
-    every(once(name), checks.value, checks.rules, checks.unchanged)
+def test_values(name, every, kit):
+    every(kit(STRICT).once(name), checks.value, checks.rules, checks.unchanged)
 
 
 @pytest.mark.slow
 @over([name for name in NAMES if OPS[name].differentiable])
-def test_gradients(name, every):
-    every(smooth(name), gradients.gradient)
+def test_gradients(name, every, kit):
+    """One sample of each op; all in the campaign."""
+    every(kit(STRICT).smooth(name, ["float64"])[:1], gradients.gradient)
 
 
 @over([name for name in NAMES if SUITES[name].errors])
@@ -109,5 +86,5 @@ def test_a_dtype_that_the_backend_does_not_hold():
 
 @pytest.mark.campaign
 @over(NAMES)
-def test_everything(name, every):
-    every(cases_of(name), *EACH)
+def test_everything(name, every, kit):
+    every(kit(STRICT).cases(name), *(check.function for check in plan.EACH))

@@ -58,8 +58,8 @@ def test_errors(name, device):
 @pytest.mark.slow
 @over(CASES)
 def test_everything(case):
-    for check in plan.CHECKS.values():
-        if check.per not in ("op", "backend", "storage") and check.applies(case):
+    for check in plan.EACH:
+        if check.applies(case):
             check.function(case)
 
 

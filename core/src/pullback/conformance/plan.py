@@ -114,11 +114,10 @@ def _of_samples(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterato
     turns = {group[turn % len(group)] for turn, group in enumerate(by_sample.values())}
     turns.update(case for case in every if case.sample.every_dtype)
     chosen = turns if quick else set(every)
-    of_cases = [check for check in CHECKS.values() if check.per in _TURNS]
-    spared = {check.name for check in of_cases if quick and check.spared(op, device)}
+    spared = {check.name for check in EACH if quick and check.spared(op, device)}
     seen: set[Hashable] = set()
     for case in every:
-        for check in of_cases:
+        for check in EACH:
             wanted = case.sample.checks
             if wanted is not None and check.name not in wanted and check.per in ("case", "dtype"):
                 continue
@@ -159,6 +158,8 @@ _TURNS: dict[Per, Callable[[Check, Case, bool], list[Hashable] | None]] = {
     "size": _by_size,
     "kind": _by_kind,
 }
+#: The checks of one case.
+EACH = tuple(check for check in CHECKS.values() if check.per in _TURNS)
 
 
 def _size(case: Case) -> str:

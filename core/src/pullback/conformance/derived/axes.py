@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import attributed, bases, mapped, redrawn, varied
+from pullback.conformance.derived.variation import Base, bases, mapped, reshaped
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Attribute, Op
 
@@ -46,45 +46,44 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         for attribute in op.attributes
         if attribute.form == "bool"
     ]
-    for sample in bases(suite)[: 2 if quick else 3]:
+    for base in bases(op, suite)[: 2 if quick else 3]:
+        sample = base.sample
         rest = {name: value for name, value in sample.attributes.items() if name not in names}
-        for inputs in _substituted(sample):
+        for inputs in (_in_shape(base, shape) for shape in SHAPES):
             ndim = leaves(inputs)[0].ndim
             choices = [choices_of(attribute, ndim) for attribute in attributes]
             for chosen in itertools.product(*choices):
                 some = {k: v for k, v in zip(names, chosen, strict=True) if v is not ...}
-                yield from _taken(op, suite, sample, inputs, {**rest, **some})
+                yield from _taken(base, inputs, {**rest, **some})
                 if ndim == FLAGGED:
                     for flag in flags:
-                        yield from _taken(op, suite, sample, inputs, {**rest, **some, **flag})
-        if len(leaves(sample.inputs)) > 1:
-            yield from _moved(op, suite, sample, names)
+                        yield from _taken(base, inputs, {**rest, **some, **flag})
+        if len(base.arrays) > 1:
+            yield from _moved(base, names[0])
 
 
-def _moved(op: Op, suite: Suite, sample: Sample, names: list[str]) -> Iterator[Sample]:
+def _moved(base: Base, name: str) -> Iterator[Sample]:
     """Batches of the inputs with the op's axis in every place."""
-    name = names[0]
-    axis = sample.attributes.get(name, inspect.signature(op.body).parameters[name].default)
-    for inputs in _raised(sample):
+    attributes = base.sample.attributes
+    axis = attributes.get(name, inspect.signature(base.op.body).parameters[name].default)
+    for inputs in (_raised(base, sizes) for sizes in ((2,), (2, 3))):
         first = leaves(inputs)[0]
-        yield from _taken(op, suite, sample, inputs, sample.attributes)
+        yield from _taken(base, inputs, attributes)
         if not isinstance(axis, int):
             continue
-        source = axis if axis < 0 else axis + first.ndim - leaves(sample.inputs)[0].ndim
+        source = axis if axis < 0 else axis + first.ndim - base.arrays[0].ndim
         for place in range(-first.ndim, first.ndim):
             moved = mapped(partial(_placed, first.ndim, source, place), inputs)
-            yield from _taken(op, suite, sample, moved, {**sample.attributes, name: place})
+            yield from _taken(base, moved, {**attributes, name: place})
 
 
 def _placed(ndim: int, source: int, place: int, x: Array) -> Array:
     return np.moveaxis(x, source, place) if x.ndim == ndim else x
 
 
-def _taken(
-    op: Op, suite: Suite, sample: Sample, inputs: tuple[Any, ...], attributes: dict[str, Any]
-) -> Iterator[Sample]:
-    note = attributed(attributes, f"of {'x'.join(map(str, leaves(inputs)[0].shape))}")
-    yield from varied(op, suite, sample, inputs, note, attributes=attributes)
+def _taken(base: Base, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Iterator[Sample]:
+    note = f"of {'x'.join(map(str, leaves(inputs)[0].shape))}"
+    return base.varied(inputs, note, attributes=attributes)
 
 
 def choices_of(attribute: Attribute, ndim: int) -> list[Any]:
@@ -106,24 +105,12 @@ def choices_of(attribute: Attribute, ndim: int) -> list[Any]:
     return [..., *range(-ndim - 1, ndim + 1)]
 
 
-def _substituted(sample: Sample) -> Iterator[tuple[Any, ...]]:
-    """Other shapes of the first input, and of those that have its shape."""
-    first, many = leaves(sample.inputs)[0], not isinstance(sample.inputs[0], np.ndarray)
-    for shape in SHAPES:
-        seed = itertools.count()
-
-        def draw(x: Array, shape: tuple[int, ...] = shape, seed: Any = seed) -> Array:
-            return redrawn(x, shape, seed=next(seed)) if many or x.shape == first.shape else x
-
-        yield mapped(draw, sample.inputs)
+def _in_shape(base: Base, shape: Sequence[int]) -> tuple[Any, ...]:
+    """Another shape of the first input, and of those that have its shape."""
+    first, many = base.arrays[0], not isinstance(base.sample.inputs[0], np.ndarray)
+    return reshaped(base.sample.inputs, lambda x: shape if many or x.shape == first.shape else None)
 
 
-def _raised(sample: Sample) -> Iterator[tuple[Any, ...]]:
+def _raised(base: Base, sizes: Sequence[int]) -> tuple[Any, ...]:
     """The inputs with further axes in front, as batches of them."""
-    for sizes in ((2,), (2, 3)):
-        seed = itertools.count()
-
-        def lift(x: Array, sizes: tuple[int, ...] = sizes, seed: Any = seed) -> Array:
-            return redrawn(x, (*sizes, *x.shape), seed=next(seed)) if x.ndim else x
-
-        yield mapped(lift, sample.inputs)
+    return reshaped(base.sample.inputs, lambda x: (*sizes, *x.shape) if x.ndim else None)

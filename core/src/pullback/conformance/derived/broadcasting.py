@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback import dtypes, shapes
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import redrawn, varied
+from pullback.conformance.derived.variation import Base, redrawn
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.shapes import Shape
@@ -42,27 +42,28 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     found = elementwise.base(op, suite)
     if found is None or not elementwise.is_elementwise(op, suite):
         return
+    base = Base(op, suite, found)
     if op.shape is shapes.broadcast and len(op.inputs) > 1:
-        yield from _shapes(op, suite, found)
+        yield from _shapes(base)
         if len(op.inputs) == 2:
-            yield from _beside_numbers(op, suite, found, quick=quick)
+            yield from _beside_numbers(base, quick=quick)
     elif len(op.inputs) == 1:
         x = redrawn(found.inputs[0], _SHAPES[-1][1])
-        yield from varied(op, suite, found, (x,), "six axes")
+        yield from base.varied((x,), "six axes", plain=True)
 
 
-def _shapes(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
-    for (words, own, others), i in itertools.product(_SHAPES, range(len(found.inputs))):
+def _shapes(base: Base) -> Iterator[Sample]:
+    drawn = base.sample.inputs
+    for (words, own, others), i in itertools.product(_SHAPES, range(len(drawn))):
         inputs = tuple(
-            redrawn(value, own if k == i else others, seed=k)
-            for k, value in enumerate(found.inputs)
+            redrawn(value, own if k == i else others, seed=k) for k, value in enumerate(drawn)
         )
-        yield from varied(op, suite, found, inputs, f"{words} at {op.inputs[i].name}")
+        yield from base.varied(inputs, f"{words} at {base.op.inputs[i].name}", plain=True)
 
 
-def _beside_numbers(op: Op, suite: Suite, found: Sample, *, quick: bool) -> Iterator[Sample]:
+def _beside_numbers(base: Base, *, quick: bool) -> Iterator[Sample]:
     """Every number that is special as one input, and all values of its dtype as the other."""
-    turns = itertools.count()
+    found, turns = base.sample, itertools.count()
     if all(value.dtype == np.float64 for value in found.inputs):
         known = list(found.dtypes or map(str, _FLOATS))
         floats = [dtype for dtype in _FLOATS if dtype.name in known]
@@ -70,7 +71,7 @@ def _beside_numbers(op: Op, suite: Suite, found: Sample, *, quick: bool) -> Iter
             turn = next(turns)
             for dtype in [floats[turn % len(floats)]] if quick else floats:
                 number = _numbers(dtype)[i]
-                yield from _beside(op, suite, found, place, number, values.floats(dtype), dtype)
+                yield from _beside(base, place, number, values.floats(dtype), dtype)
     if found.dtypes is not None:
         return
     for dtype in dtypes.INTEGER:
@@ -78,9 +79,7 @@ def _beside_numbers(op: Op, suite: Suite, found: Sample, *, quick: bool) -> Iter
         every = [*_INTEGERS, 0, info.min, info.max]
         fitting = [number for number in dict.fromkeys(every) if info.min <= number <= info.max]
         for place, number in itertools.product(range(2), fitting):
-            yield from _beside(
-                op, suite, found, place, np.asarray(number, dtype), values.integers(dtype)
-            )
+            yield from _beside(base, place, np.asarray(number, dtype), values.integers(dtype))
 
 
 def _numbers(dtype: DType) -> Array:
@@ -88,14 +87,9 @@ def _numbers(dtype: DType) -> Array:
 
 
 def _beside(
-    op: Op,
-    suite: Suite,
-    found: Sample,
-    place: int,
-    number: Array,
-    every: Array,
-    dtype: DType | None = None,
+    base: Base, place: int, number: Array, every: Array, dtype: DType | None = None
 ) -> Iterator[Sample]:
+    op, suite = base.op, base.suite
     domain = suite.domain if dtype is not None else {**suite.domain, **suite.integer_domain}
     low, high = domain.get(op.inputs[place].name, (-np.inf, np.inf))
     if not (np.isnan(number) or low <= number <= high):
@@ -107,4 +101,4 @@ def _beside(
     kind = number.dtype if dtype is None else dtype
     note = f"every {kind}, {number!s} as {op.inputs[place].name}"
     names = None if dtype is None else (dtype.name,)
-    yield from varied(op, suite, found, inputs, note, dtypes=names)
+    yield from base.varied(inputs, note, dtypes=names, plain=True)

@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance.case import leaves, touched
+from pullback.conformance.case import touched
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import accepted, attributed, bases, mapped, varied
+from pullback.conformance.derived.variation import Base, accepted, bases, mapped
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -30,18 +30,19 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
         return
     whole: set[tuple[Any, ...]] = set()
-    for sample in bases(suite):
-        if sample.dtypes is None and len(leaves(sample.inputs)) == len(op.inputs) == 1:
-            first = leaves(sample.inputs)[0]
-            if first.dtype == np.float64 and first.ndim:
-                yield from _along(op, suite, sample)
-        if op.accuracy is Accuracy.EXACT and sample.dtypes is None:
-            yield from _copied(op, suite, sample)
-        if sample.dtypes is None:
-            yield from _integers(op, suite, sample, whole)
+    for base in bases(op, suite):
+        if base.sample.dtypes is not None:
+            continue
+        if len(base.arrays) == len(op.inputs) == 1:
+            (x,) = base.arrays
+            if x.dtype == np.float64 and x.ndim:
+                yield from _along(base)
+        if op.accuracy is Accuracy.EXACT:
+            yield from _copied(base)
+        yield from _integers(base, whole)
 
 
-def _along(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+def _along(base: Base) -> Iterator[Sample]:
     """Rows, columns and blocks that have a NaN, infinities of one or both signs, or zeros."""
     inf, nan = np.inf, np.nan
     rows = np.array(
@@ -54,10 +55,10 @@ def _along(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
             [1.0, -nan, -inf, 3.0, -2.0],
         ]
     )  # fmt: skip
-    shape = leaves(sample.inputs)[0].shape
+    shape = base.arrays[0].shape
     for name, tiny in _TINY.items():
         filled = rows
-        if "subnormal" not in suite.without:
+        if "subnormal" not in base.suite.without:
             filled = np.vstack([rows, [tiny, -tiny, 3 * tiny, 0.0, -0.0]])
         numbers = filled[~np.isnan(filled).any(1)]
         for x in (filled, np.ascontiguousarray(filled.T), numbers):
@@ -65,11 +66,10 @@ def _along(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
                 x = np.broadcast_to(x, (*shape[:-2], *x.shape)).copy()
             elif len(shape) == 1:
                 x = x.ravel()
-            note = attributed(sample.attributes, f"no numbers of {name} in {x.shape}")
-            yield from varied(op, suite, sample, (x,), note, dtypes=(name,))
+            yield from base.varied((x,), f"no numbers of {name} in {x.shape}", dtypes=(name,))
 
 
-def _copied(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+def _copied(base: Base) -> Iterator[Sample]:
     """Every kind of float in ops that copy or compare them, in the shapes of the sample."""
     count = itertools.count()
 
@@ -80,17 +80,17 @@ def _copied(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
         return np.resize(drawn[~np.isnan(drawn)], x.shape)
 
     for dtype in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16):
-        inputs = mapped(partial(fill, dtype), sample.inputs)
-        note = attributed(sample.attributes, f"zeros and infinities of {dtype}")
-        found = list(varied(op, suite, sample, inputs, note, dtypes=(dtype.name,)))
-        if suite.domain or not found:
+        inputs = mapped(partial(fill, dtype), base.sample.inputs)
+        note = f"zeros and infinities of {dtype}"
+        found = list(base.varied(inputs, note, dtypes=(dtype.name,)))
+        if base.suite.domain or not found:
             return
         yield from found
 
 
-def _integers(op: Op, suite: Suite, sample: Sample, seen: set[tuple[Any, ...]]) -> Iterator[Sample]:
+def _integers(base: Base, seen: set[tuple[Any, ...]]) -> Iterator[Sample]:
     """Integers up to the limits of each dtype, which floats do not tell apart."""
-    first = leaves(sample.inputs)[0]
+    op, sample, first = base.op, base.sample, base.arrays[0]
     if first.dtype.kind not in "fi" or not isinstance(sample.inputs[0], np.ndarray):
         return
     if first.dtype.kind == "f" and not op.public:
@@ -102,7 +102,7 @@ def _integers(op: Op, suite: Suite, sample: Sample, seen: set[tuple[Any, ...]]) 
         drawn = values.neighbors(dtype)
         inputs = tuple(
             np.resize(
-                values.inside(np.roll(drawn, i), suite.integer_domain.get(op.inputs[i].name)),
+                values.inside(np.roll(drawn, i), base.suite.integer_domain.get(op.inputs[i].name)),
                 value.shape,
             )
             if isinstance(value, np.ndarray) and value.dtype == first.dtype
@@ -111,8 +111,7 @@ def _integers(op: Op, suite: Suite, sample: Sample, seen: set[tuple[Any, ...]]) 
         )
         if _gives_floats(op, inputs, sample.attributes):
             continue  # of which integers are no more than samples
-        note = attributed(sample.attributes, f"large {dtype}")
-        for found in varied(op, suite, sample, inputs, note):
+        for found in base.varied(inputs, f"large {dtype}"):
             seen.add(key)
             yield found
 
@@ -129,7 +128,7 @@ def _steps(op: Op, suite: Suite) -> Iterator[Sample]:
     if "step" not in names:
         return
     place = names.index("step")
-    for sample in bases(suite)[:2]:
+    for sample in (base.sample for base in bases(op, suite)[:2]):
         for step in STEPS:
             inputs = list(sample.inputs)
             inputs[place] = np.asarray(step, np.asarray(inputs[place]).dtype)
@@ -168,22 +167,8 @@ def _between(source: DType, target: DType) -> Array:
         return x
     exponents = np.exp2(np.arange(-8.0, 8.0))
     unit = float(ml_dtypes.finfo(target).eps)  # type: ignore[no-untyped-call]
-    steps = (
-        np.array(
-            [
-                0.5,
-                1.5,
-                2.5,
-                0.5 + 2.0**-8,
-                0.5 - 2.0**-8,
-                0.5 + 2.0**-30,
-                1.5 - 2.0**-30,
-                0.25,
-                0.75,
-            ]
-        )
-        * unit
-    )
+    close = [0.5 + 2.0**-8, 0.5 - 2.0**-8, 0.5 + 2.0**-30, 1.5 - 2.0**-30]
+    steps = np.array([0.5, 1.5, 2.5, *close, 0.25, 0.75]) * unit
     near = (exponents[:, None] * (1 + steps)).ravel()
     with np.errstate(all="ignore"):
         return np.concatenate([x, near, -near]).astype(source).astype(np.float64)

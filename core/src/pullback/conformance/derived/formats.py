@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.derived.variation import attributed, varied
+from pullback.conformance.derived.variation import Base
 from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
@@ -33,6 +33,5 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             batch, *spatial, channels = attributes["input_shape"]
             attributes["input_shape"] = (batch, channels, *spatial)
         shapes = " ".join("x".join(map(str, np.shape(value))) for value in inputs)
-        note = attributed(attributes, f"of {shapes}")
-        checks = ("value", "body")
-        yield from varied(op, suite, sample, inputs, note, attributes=attributes, checks=checks)
+        base, checks = Base(op, suite, sample), ("value", "body")
+        yield from base.varied(inputs, f"of {shapes}", attributes=attributes, checks=checks)

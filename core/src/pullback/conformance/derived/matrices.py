@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import attributed, bases, mapped, varied
+from pullback.conformance.derived.variation import Base, bases, mapped
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Op, Tier
 
@@ -28,22 +27,20 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls of an op of linear algebra with larger matrices, batches and rows turned."""
     if op.tier != Tier.LINALG or not op.public:
         return
-    for sample in bases(suite)[: 1 if quick else 3]:
-        first = leaves(sample.inputs)[0]
+    for base in bases(op, suite)[: 1 if quick else 3]:
+        sample, first = base.sample, base.arrays[0]
         if first.ndim < 2 or not isinstance(sample.inputs[0], np.ndarray):
             continue
         if "large" not in suite.without:
             # To 16-bit floats, so many rows are next to singular.
             wide = _WIDE if sample.dtypes is None else tuple(set(sample.dtypes) & set(_WIDE))
-            note = f"{ROWS} rows"
-            yield from _taken(op, suite, sample, _larger(sample), note, ("value",), dtypes=wide)
+            yield from _finite(base, _larger(sample), f"{ROWS} rows", dtypes=wide)
         batches = mapped(lambda x: _BATCH[..., None, None] * x, _last_two(sample.inputs))
-        yield from _taken(op, suite, sample, batches, "batches of two axes", ("value",))
+        yield from _finite(base, batches, "batches of two axes")
         turned = (first[..., ::-1, :].copy(), *sample.inputs[1:])
-        yield from _taken(op, suite, sample, turned, "rows in reverse order", ("value",))
+        yield from _finite(base, turned, "rows in reverse order")
         for words, part in (("one column", first[..., :1]), ("one row", first[..., :1, :])):
-            narrow = (part.copy(), *sample.inputs[1:])
-            yield from _taken(op, suite, sample, narrow, words, ("value",))
+            yield from _finite(base, (part.copy(), *sample.inputs[1:]), words)
 
 
 def _last_two(inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -69,25 +66,10 @@ def _larger(sample: Sample) -> tuple[Any, ...]:
     return mapped(larger, inputs)
 
 
-def _taken(
-    op: Op,
-    suite: Suite,
-    sample: Sample,
-    inputs: tuple[Any, ...],
-    note: str,
-    checks: tuple[str, ...],
-    *,
-    dtypes: tuple[str, ...] | None = None,
+def _finite(
+    base: Base, inputs: tuple[Any, ...], note: str, *, dtypes: tuple[str, ...] | None = None
 ) -> Iterator[Sample]:
-    """The calls whose results are finite."""
-    for taken in varied(
-        op, suite, sample, inputs, attributed(sample.attributes, note), checks=checks, dtypes=dtypes
-    ):
-        if _is_finite(suite, inputs, sample):
+    """The call, if its results are finite."""
+    for taken in base.varied(inputs, note, dtypes=dtypes):
+        if all(np.isfinite(array).all() for array in base.changed(inputs).reference()):
             yield taken
-
-
-def _is_finite(suite: Suite, inputs: tuple[Any, ...], sample: Sample) -> bool:
-    found = suite.reference(*inputs, **sample.attributes)
-    several = found if isinstance(found, (tuple, list)) else [found]
-    return all(bool(np.isfinite(array).all()) for array in several)

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.conformance.case import leaves, resolution, results
-from pullback.conformance.derived.variation import (
-    accepted,
-    attributed,
-    bases,
-    mapped,
-    redrawn,
-    varied,
-)
+from pullback.conformance.case import leaves, resolution
+from pullback.conformance.derived.variation import Base, accepted, bases, mapped, redrawn
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -50,37 +43,33 @@ def _positions(op: Op, suite: Suite) -> Iterator[Sample]:
         if not found or str((found, kind)) in seen or not sample.inputs[found[0]].size:
             continue
         seen.add(str((found, kind)))
+        base = Base(op, suite, sample)
         for dtype in dtypes.INTEGER:
-            wide = () if "large" in suite.without else _wide(op, sample, found, dtype)
+            wide = () if "large" in suite.without else _wide(base, found, dtype)
             for inputs, words in ((sample.inputs, ""), *wide):
-                yield from _cast(op, suite, sample, inputs, found, dtype, words)
+                yield from _cast(base, inputs, found, dtype, words)
 
 
 def _cast(
-    op: Op,
-    suite: Suite,
-    sample: Sample,
-    inputs: Sequence[Any],
-    places: Sequence[int],
-    dtype: DType,
-    words: str,
+    base: Base, inputs: Sequence[Any], places: Sequence[int], dtype: DType, words: str
 ) -> Iterator[Sample]:
     info = np.iinfo(dtype)
     if any(np.any((inputs[i] < info.min) | (inputs[i] > info.max)) for i in places):
         return
     cast = tuple(value.astype(dtype) if i in places else value for i, value in enumerate(inputs))
-    named = ", ".join(op.inputs[i].name for i in places)
-    note = f"{named} of {dtype}{words}"
-    yield from varied(op, suite, sample, cast, note, checks=("value", "body"))
+    note = f"{_named(base, places)} of {dtype}{words}"
+    yield from base.varied(cast, note, checks=("value", "body"), plain=True)
 
 
-def _wide(
-    op: Op, sample: Sample, places: Sequence[int], dtype: DType
-) -> Iterator[tuple[tuple[Any, ...], str]]:
+def _named(base: Base, places: Sequence[int]) -> str:
+    return ", ".join(base.op.inputs[i].name for i in places)
+
+
+def _wide(base: Base, places: Sequence[int], dtype: DType) -> Iterator[tuple[tuple[Any, ...], str]]:
     """The inputs with an axis of WIDE elements, and positions from all of it."""
-    if dtype.itemsize > 1 or not all(op.inputs[i].name in _ANYWHERE for i in places):
+    if dtype.itemsize > 1 or not all(base.op.inputs[i].name in _ANYWHERE for i in places):
         return
-    lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
+    lengths = sorted({size for x in base.arrays for size in x.shape})
     high = min(WIDE, int(np.iinfo(dtype).max) + 1)
     for length in lengths:
 
@@ -88,7 +77,7 @@ def _wide(
             shape = [WIDE if size == length else size for size in x.shape]
             return x if tuple(shape) == x.shape else redrawn(x, shape)
 
-        wide = mapped(resize, sample.inputs)
+        wide = mapped(resize, base.sample.inputs)
         rng = np.random.default_rng([15, length])
         drawn = tuple(
             rng.integers(0, high, value.shape) if i in places else value
@@ -101,35 +90,38 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "i"
 
 
+def _floats(base: Base) -> list[int]:
+    """The inputs that are arrays of floats with axes."""
+    return [
+        i
+        for i, value in enumerate(base.sample.inputs)
+        if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim
+    ]
+
+
 def _two_dtypes(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """float32 beside 16-bit floats, for ops that keep the dtypes of inputs apart."""
-    for sample in bases(suite)[: 1 if quick else 3]:
-        floats = [
-            i
-            for i, value in enumerate(sample.inputs)
-            if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim
-        ]
+    for base in bases(op, suite)[: 1 if quick else 3]:
+        floats, sample = _floats(base), base.sample
         if len(floats) < 2 or sample.dtypes is not None:
             continue
-        for narrow, (i, alone) in itertools.product(
-            _NARROW, itertools.product(floats, (True, False))
-        ):
-            wide = [i] if alone else [k for k in floats if k != i]
-            cast = tuple(
-                value.astype(np.float32 if k in wide else narrow) if k in floats else value
-                for k, value in enumerate(sample.inputs)
-            )
+        for narrow, i, alone in itertools.product(_NARROW, floats, (True, False)):
             if len(floats) == 2 and not alone:
                 continue  # the same as the other one alone
+            wide = [i] if alone else [k for k in floats if k != i]
+            inputs = tuple(
+                value.astype(np.float32) if k in wide else value
+                for k, value in enumerate(sample.inputs)
+            )
+            cast = tuple(
+                value.astype(narrow) if k in floats and k not in wide else value
+                for k, value in enumerate(inputs)
+            )
             if _keeps(op, cast, sample.attributes, narrow) and accepted(
                 op, suite, cast, sample.attributes
             ):
-                inputs = tuple(
-                    value.astype(np.float32) if k in wide else value
-                    for k, value in enumerate(sample.inputs)
-                )
-                names = ", ".join(op.inputs[k].name for k in wide)
-                note, checks = f"{names} in float32 beside {narrow}", ("value", "rules")
+                note = f"{_named(base, wide)} in float32 beside {narrow}"
+                checks = ("value", "rules")
                 yield Sample(inputs, sample.attributes, False, (narrow.name,), note, checks)
 
 
@@ -144,28 +136,15 @@ def _keeps(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], narrow: 
 
 def _zeros(op: Op, suite: Suite) -> Iterator[Sample]:
     """Zeros for one input after the other, and for all, where the result is a number."""
-    for sample in bases(suite):
-        floats = [
-            i
-            for i, value in enumerate(sample.inputs)
-            if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim
-        ]
-        sets = [[i] for i in floats] + ([floats] if len(floats) > 1 else [])
-        for places in sets:
+    for base in bases(op, suite):
+        floats = _floats(base)
+        for places in [[i] for i in floats] + ([floats] if len(floats) > 1 else []):
             inputs = tuple(
                 np.zeros_like(value) if i in places else value
-                for i, value in enumerate(sample.inputs)
+                for i, value in enumerate(base.sample.inputs)
             )
-            yield from _finite(op, suite, sample, inputs, [op.inputs[i].name for i in places])
-
-
-def _finite(
-    op: Op, suite: Suite, sample: Sample, inputs: tuple[Any, ...], names: Sequence[str]
-) -> Iterator[Sample]:
-    if not accepted(op, suite, inputs, sample.attributes):
-        return
-    with np.errstate(all="ignore"):
-        found = results(suite.reference(*inputs, **sample.attributes))
-    if all(np.all(np.isfinite(array)) for array in found if array.dtype.kind in "fc"):
-        note = attributed(sample.attributes, " ".join(["zeros as", ", ".join(names)]))
-        yield from varied(op, suite, sample, inputs, note, checks=("value", "body"))
+            note = f"zeros as {_named(base, places)}"
+            for taken in base.varied(inputs, note, checks=("value", "body")):
+                found = base.changed(inputs).reference()
+                if all(np.all(np.isfinite(x)) for x in found if x.dtype.kind in "fc"):
+                    yield taken

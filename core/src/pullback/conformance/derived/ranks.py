@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import attributed, bases, mapped, redrawn, varied
+from pullback.conformance.derived.variation import Base, bases, reshaped
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.spec import Accuracy, Op, Tier
 
@@ -20,32 +19,27 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls of an op with more axes in front of those of its inputs, or behind them."""
     if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
         return  # other values would make another problem
-    for sample in bases(suite)[: 1 if quick else 3]:
-        first = leaves(sample.inputs)[0].ndim
+    for base in bases(op, suite)[: 1 if quick else 3]:
         for ndim, front in itertools.product(AXES, (True, False)):
-            count = ndim - first
-            if not 0 < count <= len(_SIZES):
-                continue
-            sizes, seed = _SIZES[-count:], itertools.count()
+            count = ndim - base.arrays[0].ndim
+            if 0 < count <= len(_SIZES):
+                yield from _lifted(base, _SIZES[-count:], front)
 
-            def lift(
-                x: Array,
-                sizes: tuple[int, ...] = sizes,
-                front: bool = front,
-                seed: Iterator[int] = seed,
-            ) -> Array:
-                if not x.ndim:
-                    return x
-                shape = (*sizes, *x.shape) if front else (*x.shape, *sizes)
-                return redrawn(x, shape, seed=next(seed))
 
-            # All inputs, or the first one alone beside indices or parameters.
-            every = mapped(lift, sample.inputs)
-            alone = (*mapped(lift, sample.inputs[:1]), *sample.inputs[1:])
-            for inputs, words in ((every, ""), (alone, " of the first input")):
-                where = "in front" if front else "behind"
-                note = attributed(sample.attributes, f"{count} more axes {where}{words}")
-                lifted = list(varied(op, suite, sample, inputs, note))
-                yield from lifted
-                if lifted:
-                    break
+def _lifted(base: Base, sizes: tuple[int, ...], front: bool) -> Iterator[Sample]:
+    """The call with more axes of all inputs, or of the first one beside indices or parameters."""
+
+    def lift(x: Array) -> tuple[int, ...] | None:
+        if not x.ndim:
+            return None
+        return (*sizes, *x.shape) if front else (*x.shape, *sizes)
+
+    inputs, seeds = base.sample.inputs, itertools.count()
+    every = reshaped(inputs, lift, seeds)
+    alone = (*reshaped(inputs[:1], lift, seeds), *inputs[1:])
+    for lifted, words in ((every, ""), (alone, " of the first input")):
+        where = "in front" if front else "behind"
+        found = list(base.varied(lifted, f"{len(sizes)} more axes {where}{words}"))
+        yield from found
+        if found:
+            return

@@ -6,16 +6,17 @@ whether that is a call.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from pullback import dtypes, shapes
-from pullback.conformance.case import leaves, results
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import attributed, bases, mapped, redrawn, varied
+from pullback.conformance.derived.variation import Base, bases, mapped, redrawn
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -52,162 +53,148 @@ _EQUAL = np.round(0.999 * 2**51) / 2**51
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     """The calls of an op with other sizes, which its rules and its reference take."""
     if op.tier == Tier.FFT:
-        yield from _transforms(op, suite)
+        yield from _transforms(bases(op, suite)[0])
     if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
         return  # other values would make another problem
     yield from _without_inputs(op, suite)
     each = elementwise.base(op, suite) is not None and elementwise.is_elementwise(op, suite)
-    for number, sample in enumerate(bases(suite)):
-        lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
-        square = _resized(sample, dict.fromkeys(lengths, SIDE))
-        yield from _taken(op, suite, square, "square", ("value", "layouts"))
-        yield from _whole_vectors(op, suite, sample, lengths)
+    for number, base in enumerate(bases(op, suite)):
+        lengths = _lengths(base)
+        square = _resized(base, dict.fromkeys(lengths, SIDE))
+        yield from _taken(square, "square", ("value", "layouts"))
+        yield from _whole_vectors(base, lengths)
         if not (quick and number):
-            yield from _sequences(op, suite, sample)
-            yield from _in_proportion(op, suite, sample, lengths)
+            yield from _sequences(base)
+            yield from _in_proportion(base, lengths)
         for length in lengths:
-            one = _resized(sample, {length: 1})
-            yield from _taken(op, suite, one, f"{length} is 1", ("value",))
-            empty = _resized(sample, {length: 0})
+            yield from _taken(_resized(base, {length: 1}), f"{length} is 1")
+            empty = _resized(base, {length: 0})
             # In every dtype of the sample's kind; in the others at least once.
             others = (*dtypes.INTEGER, dtypes.bool_) if op.public and not (quick and number) else ()
             for dtype in (None, *others):
                 other = empty if dtype is None else _cast(empty, dtype)
                 note = f"{length} is 0" + (f" of {dtype}" if dtype else "")
-                yield from _taken(op, suite, other, note, ("value", "rules"), every=dtype is None)
+                yield from _taken(other, note, ("value", "rules"), every=dtype is None)
             if each or "large" in suite.without:
                 continue  # larger inputs are those with every value
-            wide = _resized(sample, {length: TAIL})
-            yield from _taken(op, suite, wide, f"{length} is {TAIL}", ("value",))
+            yield from _taken(_resized(base, {length: TAIL}), f"{length} is {TAIL}")
         if each or (number and quick):
             continue
         if "large" in suite.without:
-            batch = leaves(sample.inputs)[0].shape[:1]
-            wide = _resized(sample, dict.fromkeys(batch, TAIL))
-            yield from _taken(op, suite, wide, f"{batch[0]} is {TAIL}", _REPEATED)
+            batch = base.arrays[0].shape[:1]
+            wide = _resized(base, dict.fromkeys(batch, TAIL))
+            yield from _taken(wide, f"{batch[0]} is {TAIL}", _REPEATED)
             continue
         for length in lengths:
             for size in (values.MEDIUM,) if quick else (values.MEDIUM, values.LARGE):
-                if _total(sample, {length: size}) <= MOST:
-                    large = _resized(sample, {length: size})
-                    note = f"{length} is {size}"
-                    yield from _taken(op, suite, large, note, _REPEATED)
-            yield from _alike(op, suite, sample, length)
+                if _total(base, {length: size}) <= MOST:
+                    yield from _taken(
+                        _resized(base, {length: size}), f"{length} is {size}", _REPEATED
+                    )
+            yield from _alike(base, length)
 
 
-def _transforms(op: Op, suite: Suite) -> Iterator[Sample]:
+def _transforms(base: Base) -> Iterator[Sample]:
     """A power of two and a prime along one axis; the sensitivity of more would take too long."""
-    for sample in bases(suite)[:1]:
-        lengths = sorted({size for x in leaves(sample.inputs) for size in x.shape})
-        for size in (ALIGNED, TAIL):
-            wide = _resized(sample, {lengths[-1]: size})
-            yield from _taken(op, suite, wide, f"{lengths[-1]} is {size}", ("value",))
+    length = _lengths(base)[-1]
+    for size in (ALIGNED, TAIL):
+        yield from _taken(_resized(base, {length: size}), f"{length} is {size}")
 
 
 def _without_inputs(op: Op, suite: Suite) -> Iterator[Sample]:
     """Shapes of the results of ops that make arrays."""
     if op.inputs or "shape" not in [attribute.name for attribute in op.attributes]:
         return
-    for sample in suite.samples[:2]:
-        for shape in SHAPES:
-            made = Sample((), {**sample.attributes, "shape": shape}, gradient=False)
-            yield from _taken(op, suite, made, "", _REPEATED)
+    for sample, shape in itertools.product(suite.samples[:2], SHAPES):
+        made = Sample((), {**sample.attributes, "shape": shape})
+        yield from _taken(Base(op, suite, made), "", _REPEATED)
 
 
-def _alike(op: Op, suite: Suite, sample: Sample, length: int) -> Iterator[Sample]:
+def _alike(base: Base, length: int) -> Iterator[Sample]:
     """Equal numbers, of which a sum one after the other rounds all to one side.
 
     The reference adds them without rounding: the number has a few bits less than float64.
     """
+    op = base.op
     if op.shape is not shapes.reduce or op.accuracy is not Accuracy.ACCUMULATED:
         return
-    if "equal" in suite.without:
+    if "equal" in base.suite.without or base.arrays[0].dtype != np.float64:
         return
-    wide = _resized(sample, {length: values.MEDIUM})
-    inputs = mapped(lambda x: np.full_like(x, _EQUAL), wide.inputs)
-    equal = Sample(inputs, sample.attributes, gradient=False, dtypes=sample.dtypes)
-    if leaves(inputs)[0].dtype == np.float64:
-        yield from _taken(
-            op, suite, equal, f"{length} is {values.MEDIUM}, equal numbers", _REPEATED
-        )
+    wide = _resized(base, {length: values.MEDIUM})
+    equal = wide.changed(mapped(lambda x: np.full_like(x, _EQUAL), wide.sample.inputs))
+    yield from _taken(equal, f"{length} is {values.MEDIUM}, equal numbers", _REPEATED)
 
 
-def _whole_vectors(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
+def _whole_vectors(base: Base, lengths: list[int]) -> Iterator[Sample]:
     """Sizes without a tail, for which libraries have loops of their own."""
-    if "large" not in suite.without:
-        for length in lengths:
-            for size in (ALIGNED, 16 * ALIGNED):
-                if _total(sample, {length: size}) <= (2 * BOX if size == ALIGNED else BOX // 4):
-                    wide = _resized(sample, {length: size})
-                    yield from _taken(op, suite, wide, f"{length} is {size}", ("value",))
-    axes = max(x.ndim for x in leaves(sample.inputs))
-    for side in BOXES:
-        if side**axes <= BOX:
-            box = _resized(sample, dict.fromkeys(lengths, side))
-            yield from _taken(op, suite, box, f"all sizes are {side}", ("value",))
-            return
+    if "large" not in base.suite.without:
+        for length, size in itertools.product(lengths, (ALIGNED, 16 * ALIGNED)):
+            if _total(base, {length: size}) <= (2 * BOX if size == ALIGNED else BOX // 4):
+                yield from _taken(_resized(base, {length: size}), f"{length} is {size}")
+    axes = max(x.ndim for x in base.arrays)
+    side = next((side for side in BOXES if side**axes <= BOX), None)
+    if side is not None:
+        box = _resized(base, dict.fromkeys(lengths, side))
+        yield from _taken(box, f"all sizes are {side}")
 
 
-def _in_proportion(op: Op, suite: Suite, sample: Sample, lengths: list[int]) -> Iterator[Sample]:
+def _in_proportion(base: Base, lengths: list[int]) -> Iterator[Sample]:
     """Sizes of which one is several times another, as of gates side by side."""
     for length in lengths:
         several = [size for size in lengths if length and size % length == 0]
-        if len(several) > 1:
-            for unit in (1, SIDE + 2, ALIGNED // 4):
-                sizes = {size: size // length * unit for size in several}
-                if _total(sample, sizes) <= BOX:
-                    note = f"{length} is {unit}, {several[1:]} in proportion"
-                    yield from _taken(op, suite, _resized(sample, sizes), note, ("value",))
+        for unit in (1, SIDE + 2, ALIGNED // 4) if len(several) > 1 else ():
+            sizes = {size: size // length * unit for size in several}
+            if _total(base, sizes) <= BOX:
+                note = f"{length} is {unit}, {several[1:]} in proportion"
+                yield from _taken(_resized(base, sizes), note)
 
 
-def _sequences(op: Op, suite: Suite, sample: Sample) -> Iterator[Sample]:
+def _sequences(base: Base) -> Iterator[Sample]:
     """Sequences of more arrays than a call of a library may take."""
-    if not any(isinstance(value, (list, tuple)) for value in sample.inputs):
-        return
-    inputs = tuple(
-        [redrawn(value[i % len(value)], value[i % len(value)].shape, seed=i) for i in range(MANY)]
-        if isinstance(value, (list, tuple)) and value
-        else value
-        for value in sample.inputs
-    )
-    long = Sample(inputs, sample.attributes, gradient=False, dtypes=sample.dtypes)
-    yield from _taken(op, suite, long, f"{MANY} arrays", ("value",))
+    inputs = base.sample.inputs
+    if any(isinstance(value, (list, tuple)) for value in inputs):
+        yield from _taken(base.changed(map(_repeated, inputs)), f"{MANY} arrays")
 
 
-def _total(sample: Sample, sizes: dict[int, int]) -> int:
+def _repeated(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)) or not value:
+        return value
+    turns = (value[i % len(value)] for i in range(MANY))
+    return [redrawn(x, x.shape, seed=i) for i, x in enumerate(turns)]
+
+
+def _lengths(base: Base) -> list[int]:
+    return sorted({size for x in base.arrays for size in x.shape})
+
+
+def _total(base: Base, sizes: dict[int, int]) -> int:
     """The number of elements of the inputs in other sizes."""
-    return sum(math.prod(sizes.get(size, size) for size in x.shape) for x in leaves(sample.inputs))
+    return sum(math.prod(sizes.get(size, size) for size in x.shape) for x in base.arrays)
 
 
-def _resized(sample: Sample, sizes: dict[int, int]) -> Sample:
+def _resized(base: Base, sizes: dict[int, int]) -> Base:
     def resize(x: Array) -> Array:
         shape = [sizes.get(size, size) for size in x.shape]
         return x if tuple(shape) == x.shape else redrawn(x, shape)
 
-    return replace(sample, inputs=mapped(resize, sample.inputs))
+    return base.changed(mapped(resize, base.sample.inputs))
 
 
-def _cast(sample: Sample, dtype: DType) -> Sample:
+def _cast(base: Base, dtype: DType) -> Base:
     """The sample with the dtype in place of that of its first input."""
-    first = leaves(sample.inputs)[0].dtype
+    first = base.arrays[0].dtype
 
     def cast(x: Array) -> Array:
         return np.ones(x.shape, dtype) if x.dtype == first else x
 
-    return Sample(mapped(cast, sample.inputs), sample.attributes, gradient=False)
+    sample = replace(base.sample, inputs=mapped(cast, base.sample.inputs), dtypes=None)
+    return replace(base, sample=sample)
 
 
 def _taken(
-    op: Op, suite: Suite, sample: Sample, note: str, checks: tuple[str, ...], *, every: bool = False
+    base: Base, note: str, checks: tuple[str, ...] = ("value",), *, every: bool = False
 ) -> Iterator[Sample]:
-    note = attributed(sample.attributes, note)
-    for taken in varied(op, suite, sample, sample.inputs, note, checks=checks, every=every):
+    for taken in base.varied(base.sample.inputs, note, checks=checks, every=every):
         # Where there are no values, the shape counts.
-        empty = 0 in [x.size for x in leaves(sample.inputs)] and _is_empty(suite, sample)
+        empty = 0 in [x.size for x in base.arrays] and not any(x.size for x in base.reference())
         yield replace(taken, checks=("rules",)) if empty else taken
-
-
-def _is_empty(suite: Suite, sample: Sample) -> bool:
-    with np.errstate(all="ignore"):
-        found = results(suite.reference(*sample.inputs, **sample.attributes))
-    return not any(array.size for array in found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,52 @@ from pullback.tensor import wrap
 BASES = 3
 
 
-def bases(suite: Suite) -> list[Sample]:
+@dataclass(frozen=True, eq=False)
+class Base:
+    """A sample that others are made of, with its op and its suite."""
+
+    op: Op
+    suite: Suite
+    sample: Sample
+
+    @property
+    def arrays(self) -> list[Array]:
+        """All input arrays."""
+        return leaves(self.sample.inputs)
+
+    def changed(self, inputs: Iterable[Any]) -> Base:
+        """The same with other inputs."""
+        return replace(self, sample=replace(self.sample, inputs=tuple(inputs)))
+
+    def reference(self) -> list[Array]:
+        """The results of the reference."""
+        with np.errstate(all="ignore"):
+            return results(self.suite.reference(*self.sample.inputs, **self.sample.attributes))
+
+    def varied(
+        self,
+        inputs: tuple[Any, ...],
+        note: str,
+        *,
+        attributes: dict[str, Any] | None = None,
+        checks: tuple[str, ...] = ("value",),
+        dtypes: tuple[str, ...] | None = None,
+        every: bool = False,
+        plain: bool = False,
+    ) -> Iterator[Sample]:
+        """The sample with other inputs or attributes, if that is a call of the op; in its dtypes.
+
+        The note is behind the attributes, unless it is `plain`.
+        """
+        named = self.sample.attributes if attributes is None else attributes
+        if accepted(self.op, self.suite, inputs, named):
+            names = self.sample.dtypes if dtypes is None else dtypes
+            words = [] if plain else [f"{name}={value}" for name, value in named.items()]
+            described = " ".join([*words, note])
+            yield Sample(inputs, named, False, names, described, checks, every_dtype=every)
+
+
+def bases(op: Op, suite: Suite) -> list[Base]:
     """The samples that are varied: with floats or integers and axes, of different kinds."""
     kinds: dict[object, Sample] = {}
     for sample in suite.samples:
@@ -36,7 +83,7 @@ def bases(suite: Suite) -> list[Sample]:
         )
         kinds.setdefault(kind, sample)
     floating = sorted(kinds.values(), key=lambda sample: leaves(sample.inputs)[0].dtype.kind != "f")
-    return floating[:BASES]
+    return [Base(op, suite, sample) for sample in floating[:BASES]]
 
 
 def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:
@@ -99,28 +146,19 @@ def mapped(function: Callable[[Array], Array], inputs: Sequence[Any]) -> tuple[A
     )
 
 
-def varied(
-    op: Op,
-    suite: Suite,
-    sample: Sample,
-    inputs: tuple[Any, ...],
-    note: str,
-    *,
-    attributes: dict[str, Any] | None = None,
-    checks: tuple[str, ...] = ("value",),
-    dtypes: tuple[str, ...] | None = None,
-    every: bool = False,
-) -> Iterator[Sample]:
-    """The sample with other inputs or attributes, if that is a call of the op; in its dtypes."""
-    named = sample.attributes if attributes is None else attributes
-    if accepted(op, suite, inputs, named):
-        names = sample.dtypes if dtypes is None else dtypes
-        yield Sample(inputs, named, False, names, note, checks, every_dtype=every)
+def reshaped(
+    inputs: Sequence[Any],
+    shape_of: Callable[[Array], Sequence[int] | None],
+    seeds: Iterator[int] | None = None,
+) -> tuple[Any, ...]:
+    """The inputs drawn again in other shapes, each from a seed of its own; None leaves one."""
+    numbers = itertools.count() if seeds is None else seeds
 
+    def one(x: Array) -> Array:
+        shape = shape_of(x)
+        return x if shape is None else redrawn(x, shape, seed=next(numbers))
 
-def attributed(attributes: dict[str, Any], note: str) -> str:
-    """A note behind the attributes of a sample."""
-    return " ".join([*(f"{name}={value}" for name, value in attributes.items()), note])
+    return mapped(one, inputs)
 
 
 def distinct(samples: Iterator[Sample]) -> Iterator[Sample]:
