@@ -121,6 +121,11 @@ class Rule:
 NumberForm: TypeAlias = "Callable[[type, DType, bool], Callable[[Any], Any] | None]"
 
 
+def is_own(function: Callable[..., Any]) -> bool:
+    """Returns whether a body or a rule is of this package: a function of what it names."""
+    return str(function.__module__).startswith("pullback.")
+
+
 class Op:
     """One op of the specification: what its definition says, and what dispatch keeps for it."""
 
@@ -147,6 +152,7 @@ class Op:
         "normalize",
         "number_forms",
         "outputs",
+        "own",
         "primitive",
         "public",
         "record",
@@ -194,6 +200,8 @@ class Op:
     ) -> None:
         self.name = name
         self.body = body
+        #: False for an op of another author: what it is made of may depend on the author's names.
+        self.own = is_own(body)
         self.inputs = inputs
         self.attributes = attributes
         self.shape = shape

@@ -8,7 +8,9 @@ from operator import attrgetter
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.recording import Leaf, Node, Output
+from pullback._dispatch.recording import Leaf, Node, Output, unfollowed
+from pullback._symbols import TRACES
+from pullback.spec import Op
 
 Interval = tuple[int, int]
 #: The nodes that wait for their turn, each with its cotangent so far, by serial number. The numbers
@@ -132,7 +134,12 @@ def backpropagate(
         if op is not None:
             if node.saved is None:
                 raise _released()
-            _admit(op.vjp(node, g, needed), waiting, heap, collected, reach)
+            if TRACES.count and type(op) is Op and op.own:
+                with unfollowed():
+                    cotangents = op.vjp(node, g, needed)
+            else:
+                cotangents = op.vjp(node, g, needed)
+            _admit(cotangents, waiting, heap, collected, reach)
             if release:
                 # What the rules needed goes while the pass goes on.
                 node.saved = None

@@ -220,7 +220,7 @@ class _Comparison:
         op = node.op
         if not isinstance(op, (Op, CallGraph)):
             raise NotTraceableError
-        if isinstance(op, Op) and not all(map(_is_ours, _functions(op))):
+        if isinstance(op, Op) and not op.own:
             raise NotTraceableError
         begin, end = self._interval
         if node.device is not self._device or not begin <= node.serial < end or node.saved is None:
@@ -321,15 +321,6 @@ class _Comparison:
         traced = self._trace.input(array, name)
         self._kept[id(array)] = traced.value
         return traced
-
-
-def _functions(op: Op) -> list[Any]:
-    return [op.body, *(rule.function for rule in op.rules.values() if rule is not None)]
-
-
-def _is_ours(function: Any) -> bool:
-    """Returns whether a body or rule is of this package: a function of what it names."""
-    return str(function.__module__).startswith("pullback.")
 
 
 def _targets(names: Collection[str]) -> str:

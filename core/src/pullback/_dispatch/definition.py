@@ -31,6 +31,7 @@ from pullback.spec import (
     Op,
     Rule,
     Tier,
+    is_own,
     register,
 )
 
@@ -153,6 +154,7 @@ class VJP:
             raise errors.DefinitionError(
                 f"{op.name}.vjp: a rule asks for {unknown}; it may ask for {names}"
             )
+        op.own &= is_own(function)
         rule = Rule(targets, tuple(needs), function, joint=len(targets) > 1)
         op.rules.update(dict.fromkeys(targets, rule))
         _forget(op)

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import functools
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any
+
+import numpy as np
 
 from pullback import errors
 from pullback._dispatch.arguments import dtype_remark
@@ -28,13 +31,17 @@ from pullback._dispatch.convert import (
 from pullback._dispatch.general_vjp import record
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import arrays_of, resolve
-from pullback._dispatch.recording import CONSTANT, RECORDING, may_record, paused
+from pullback._dispatch.recording import CONSTANT, RECORDING, may_record, paused, unfollowed
+from pullback._symbols import TRACES
 from pullback._views import base_of
 from pullback.devices import Device
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
 _CACHED_SCALARS = 256
+_HEAP_TYPE = 1 << 9
+#: Types without methods of the user's.
+_CLOSED = {Tensor, bool, int, float, complex, str, NoneType}
 
 
 def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -90,6 +97,32 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         values: one per input, as the caller passed them.
         attributes: every attribute, as the caller passed it.
     """
+    if TRACES.count and is_closed(op, values, attributes):
+        with unfollowed():
+            return _call(op, values, attributes)
+    return _call(op, values, attributes)
+
+
+def is_closed(op: Op, values: Iterable[Any], attributes: Mapping[str, Any]) -> bool:
+    """Returns whether a call runs the framework's code alone: it gets no objects of the user's."""
+    return op.own and all(map(_is_closed, values)) and all(map(_is_closed, attributes.values()))
+
+
+def _is_closed(value: Any) -> bool:
+    kind: Any = type(value)
+    if kind is tuple or kind is list:
+        return all(map(_is_closed, value))
+    return kind in _CLOSED or _is_closed_kind(kind)
+
+
+@functools.lru_cache(256)
+def _is_closed_kind(kind: Any) -> bool:
+    own = kind.__module__.startswith("pullback.")
+    # A class in Python may have methods of its own.
+    return own or (issubclass(kind, (np.generic, np.dtype)) and not kind.__flags__ & _HEAP_TYPE)
+
+
+def _call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
     if not op.simple:
         values = sequences(op, values)
     flat, device = align_inputs(op, values)

@@ -8,10 +8,12 @@ any number of tapes, and each sees its own part.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from sys import settrace
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from pullback._operators import OPERATORS
 from pullback._symbols import TRACES, Break, HostNumber, SharedCount
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pullback._dispatch.protocols import Capturing, RecordingTape
     from pullback.devices import Device
     from pullback.tensor import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def capturing() -> Capturing | None:
@@ -270,13 +275,17 @@ _THREADS = itertools.count()
 class ThreadState:
     """The tapes that record in one thread, innermost last."""
 
-    __slots__ = ("capture", "next_serial", "oldest_serial", "paused", "recording", "tapes")
+    __slots__ = (
+        "capture", "follower", "next_serial", "oldest_serial", "paused", "recording", "tapes",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.tapes: list[RecordingTape] = []
         #: The trace of a captured function that runs in this thread. It counts as a tape in
         #: `RECORDING`, so that nothing is asked where none runs.
         self.capture: Capturing | None = None
+        #: What follows the code of the captured function, by `sys.settrace`, and may be paused.
+        self.follower: Any = None
         self.paused = 0
         #: tapes and not paused
         self.recording = False
@@ -335,17 +344,56 @@ class paused:
         state.update()
 
 
-class uncaptured:
-    """Hides the trace that runs in this thread: what is called computes on real devices."""
+class unfollowed:
+    """A block in which the framework's code alone runs, which a trace need not follow.
 
-    __slots__ = ("_capture", "_state")
+    To be followed takes code several times as long as to run.
+    """
+
+    __slots__ = ("_follower", "_state")
+
+    #: What `sys.settrace` gets in place of the follower. Tests set what rejects a user's code.
+    instead: Any = None
 
     def __enter__(self) -> None:
         self._state = state = LOCAL.state
-        self._capture, state.capture = state.capture, None
+        self._follower = follower = state.follower
+        if follower is not None:
+            state.follower = None
+            settrace(self.instead)
+
+    def __exit__(self, *_: object) -> None:
+        if self._follower is not None:
+            self._state.follower = self._follower
+            settrace(self._follower)
+
+
+def unseen(function: Callable[P, R]) -> Callable[P, R]:
+    """Has a trace not follow a function of the framework, and what it calls."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with unfollowed():
+            return function(*args, **kwargs)
+
+    return call
+
+
+class uncaptured(unfollowed):
+    """Hides the trace that runs in this thread: what is called computes on real devices.
+
+    The user's code that runs here does not belong to the captured function.
+    """
+
+    __slots__ = ("_capture",)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._capture, self._state.capture = self._state.capture, None
 
     def __exit__(self, *_: object) -> None:
         self._state.capture = self._capture
+        super().__exit__()
 
 
 def reachable(node: Node, oldest_serial: int) -> Node | None:

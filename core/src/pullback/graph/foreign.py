@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, MethodType, ModuleType
 from typing import Any
@@ -38,16 +39,29 @@ def is_own(module: str | None) -> bool:
     return file is None or _INSTALLED.isdisjoint(Path(file).parts)
 
 
+def of_kind(function: Callable[[type], bool]) -> Callable[[type], bool]:
+    """Has a function of classes look at each of them once."""
+    kept = lru_cache(512)(function)
+
+    def of(kind: type) -> bool:
+        # Not the code of a metaclass.
+        return (kept if type(kind).__hash__ is object.__hash__ else function)(kind)
+
+    return of
+
+
+@of_kind
 def is_framework(kind: type) -> bool:
     """Returns whether a class is the framework's."""
     return str(kind.__module__).partition(".")[0] == FRAMEWORK
 
 
-def _is_generator(value: object) -> bool:
-    """Returns whether a value is a generator of NumPy or of Python."""
+@of_kind
+def _is_generator(kind: type) -> bool:
+    """Returns whether a class is one of generators of NumPy or of Python."""
     return any(
         (base.__module__.partition("._")[0].removesuffix(".mtrand"), base.__name__) in _GENERATORS
-        for base in type(value).__mro__
+        for base in kind.__mro__
     )
 
 
@@ -57,7 +71,7 @@ def generator_of(value: object) -> Any:
         value = value.random
     if isinstance(value, (MethodType, BuiltinFunctionType)):
         value = value.__self__
-    return value if _is_generator(value) else None
+    return value if _is_generator(type(value)) else None
 
 
 def state_of(generator: Any) -> Any:

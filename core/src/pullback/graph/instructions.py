@@ -18,6 +18,8 @@ from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.graph.lookup import Unknown, in_python
 from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code, supers_of
 
+#: Where a call has the object of a method: before the function, or from 3.13 on behind it.
+BEHIND = sys.version_info >= (3, 13)
 #: Special methods by the instructions that call them.
 SPECIAL = {
     "GET_ITER": ("__iter__", "__getitem__"),
@@ -86,9 +88,17 @@ def effect_of(*names: str) -> Callable[[_Step], _Step]:
 
 
 @lru_cache(1024)
-def steps_of(code: CodeType) -> tuple[dict[int, tuple[_Step, Any, str]], dict[int, int]]:
-    """What to do at each instruction, and the depths of the stack where exceptions go."""
-    steps: dict[int, tuple[_Step, Any, str]] = {}
+def steps_of(code: CodeType) -> dict[int, tuple[_Step, Any, bool, int | None]]:
+    """What to do at each instruction.
+
+    A function and its argument; whether the instruction is in `DIRECT`; where exceptions go, the
+    depth of the stack there.
+    """
+    steps: dict[int, tuple[_Step, Any, bool, int | None]] = {}
+    depths = {
+        entry.target: entry.depth + entry.lasti + 1
+        for entry in dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    }
     prefixes: list[int] = []
     for instruction in dis.get_instructions(code):
         if instruction.opname == "EXTENDED_ARG":
@@ -98,30 +108,16 @@ def steps_of(code: CodeType) -> tuple[dict[int, tuple[_Step, Any, str]], dict[in
         for offset in (*prefixes, instruction.offset):
             # The interpreter of 3.11 calls for the first of the two only, later ones for both.
             is_called = offset == instruction.offset or sys.version_info < (3, 12)
-            steps[offset] = step if is_called else (_plain, (0, 0), "NOP")
+            run, argument = step if is_called else (_plain, (0, 0))
+            steps[offset] = run, argument, instruction.opname in DIRECT, depths.get(offset)
         prefixes = []
-    depths = {
-        entry.target: entry.depth + entry.lasti + 1
-        for entry in dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
-    }
-    return steps, depths
+    return steps
 
 
-@lru_cache(1024)
-def first_of(code: CodeType) -> int:
-    """The offset of the first instruction that a program has written."""
-    begun = False
-    for instruction in dis.get_instructions(code):
-        if begun:
-            return instruction.offset
-        begun = instruction.opname == "RESUME"
-    return 0
-
-
-def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any, str]:
+def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any]:
     name = instruction.opname
     if name in PLAIN:
-        return _plain, PLAIN[name], name
+        return _plain, PLAIN[name]
     run = _STEPS.get(name, _forget)
     argument: Any = instruction.argval
     if name in AS_TEXT:
@@ -132,13 +128,13 @@ def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any, 
         argument = code.co_consts[instruction.arg or 0]
     elif name in SPECIAL:
         argument = instruction.argval, SPECIAL[name]
-    return run, argument, name
+    return run, argument
 
 
 def _plain(state: Stack, frame: FrameType, effect: tuple[int, int]) -> None:
     taken, given = effect
     if taken:
-        state.pops(taken)
+        del state.stack[-taken:]
     if given:
         state.stack += [UNKNOWN] * given
 
@@ -359,13 +355,8 @@ def _not(state: Stack, frame: FrameType, _: object) -> None:
     state.push(UNKNOWN)
 
 
-@effect_of(
-    *(
-        f"POP_JUMP_{way}_IF_{truth}"
-        for way in ("FORWARD", "BACKWARD")
-        for truth in ("TRUE", "FALSE")
-    )
-)
+@effect_of("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE")
+@effect_of("POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE")
 def _pop_jump(state: Stack, frame: FrameType, _: object) -> None:
     ask_truth(state, state.pop())
 
@@ -398,8 +389,7 @@ def for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
     """Gives the next element of an iterator, or ends the loop."""
     iterator = state.peek(1)
     state.places.special(iterator, argument[1])
-    candidates = state.places.given(iterator)
-    state.push(Unknown(tuple(candidates)))
+    state.push(Unknown(tuple(state.places.given(iterator))))
 
     def branch(at: int) -> None:
         if at == argument[0]:
@@ -412,8 +402,7 @@ def for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
 @effect_of("SEND")
 def _send(state: Stack, frame: FrameType, target: int) -> None:
     state.pop()
-    candidates = state.places.given(state.peek(1))
-    state.push(Unknown(tuple(candidates)))
+    state.push(Unknown(tuple(state.places.given(state.peek(1)))))
 
     def branch(at: int) -> None:
         if at == target:
@@ -538,27 +527,35 @@ def _kw_names(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
 
 @effect_of("CALL")
 def _call(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]]) -> None:
-    count = argument[0]
-    first, second, *args = state.pops(count + 2)
-    callee = second
-    if first is not NULL:
-        callee, args = first, [second, *args]
     names, state.names = state.names, ()
-    named = args[len(args) - len(names) :] if names else []
-    call_with(state, frame, callee, args[: len(args) - len(names)], named)
+    call(state, frame, argument[0], names)
+
+
+def call(state: Stack, frame: FrameType, count: int, names: tuple[str, ...]) -> None:
+    """Calls what lies below some arguments; the last ones have names."""
+    first, second, *args = state.pops(count + 2)
+    if BEHIND:
+        callee, owner = first, second
+    else:
+        callee, owner = (second, NULL) if first is NULL else (first, second)
+    if owner is not NULL:
+        args = [owner, *args]
+    at = len(args) - len(names)
+    call_with(state, frame, callee, args[:at], args[at:])
 
 
 @effect_of("CALL_FUNCTION_EX")
 def _call_ex(state: Stack, frame: FrameType, argument: Any) -> None:
-    named = [state.pop()] if (argument[1] or 0) & 1 else []
+    has_named = sys.version_info >= (3, 14) or (argument[1] or 0) & 1
+    named = [state.pop()] if has_named else []
     given = state.pop()
-    callee = state.pop()
-    if state.stack and state.stack[-1] is NULL:
-        state.pop()
+    second, first = state.pop(), state.pop()
     for value in (given, *named):
-        state.places.given(value)
-    args = [*given] if is_a(given, tuple) and not is_a(given, Unknown) else [given]
-    call_with(state, frame, callee, args, named)
+        if not is_plain(value):
+            state.places.given(value)
+    args = [*given] if type(given) is tuple else [given]
+    named = [value for value in named if value is not NULL]
+    call_with(state, frame, first if BEHIND else second, args, named)
 
 
 def call_with(

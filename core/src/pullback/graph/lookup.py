@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback._dispatch.host_state import HostState
 from pullback._symbols import HostNumber
-from pullback.graph.foreign import FRAMEWORK, is_framework
+from pullback.graph.foreign import FRAMEWORK, is_framework, of_kind
 from pullback.graph.host import is_a, is_plain
 from pullback.tensor import Tensor
 
@@ -18,6 +18,8 @@ from pullback.tensor import Tensor
 ABSENT = object()
 #: The flag of classes that may change, as those in Python do.
 HEAP_TYPE = 1 << 9
+#: What classes have themselves, past the code of their metaclass.
+_entries = type.__dict__["__dict__"].__get__
 #: Where iterators come from whose next value nobody else knows.
 _ITERATORS = ("builtins", "itertools", FRAMEWORK)
 
@@ -48,7 +50,7 @@ def find(kind: type, name: str, after: type | None = None) -> Found | None:
     """Returns what a class has under a name, as it is; `after` skips the classes up to that."""
     order = kind.__mro__
     for base in order if after is None else order[order.index(after) + 1 :]:
-        space = type.__dict__["__dict__"].__get__(base)
+        space = _entries(base)
         if name in space:
             return Found(base, space[name])
     return None
@@ -97,7 +99,11 @@ def in_python(kind: type, name: str) -> bool:
 
 def is_input(value: object) -> bool:
     """Returns whether a trace has a value as an input: a tensor, a variable, a number of a run."""
-    kind = type(value)
+    return _is_input(type(value))
+
+
+@of_kind
+def _is_input(kind: type) -> bool:
     return issubclass(kind, (Tensor, HostNumber, HostState)) or any(
         is_framework(base) and "__pullback_tensor__" in vars(base) for base in kind.__mro__
     )

@@ -13,20 +13,25 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pullback.graph import instructions
-from pullback.graph.host import is_a, is_plain
-from pullback.graph.instructions import AS_TEXT, DIRECT, PLAIN, SPECIAL, WITH_FLAGS, effect_of
+from pullback.graph.host import is_a
+from pullback.graph.instructions import (
+    AS_TEXT,
+    BEHIND,
+    DIRECT,
+    PLAIN,
+    SPECIAL,
+    WITH_FLAGS,
+    effect_of,
+)
 from pullback.graph.lookup import Unknown
 from pullback.graph.stack import NULL, UNKNOWN, Stack, supers_of
-
-#: Where a call has the object of a method: before the function, or from 3.13 on behind it.
-_BEHIND = sys.version_info >= (3, 13)
 
 PLAIN.update({
     "GET_AWAITABLE": (1, 1), "BUILD_TEMPLATE": (2, 1),
     "RETURN_CONST": (0, 0), "END_SEND": (2, 1), "CLEANUP_THROW": (3, 2), "NOT_TAKEN": (0, 0),
     "POP_ITER": (1, 0), "STORE_FAST_STORE_FAST": (2, 0), "LOAD_LOCALS": (0, 1),
     "CALL_INTRINSIC_2": (2, 1), "EXIT_INIT_CHECK": (1, 0), "LOAD_COMMON_CONSTANT": (0, 1),
-    "END_FOR": (1 if _BEHIND else 2, 0), "POP_JUMP_IF_NONE": (1, 0),
+    "END_FOR": (1 if BEHIND else 2, 0), "POP_JUMP_IF_NONE": (1, 0),
     "POP_JUMP_IF_NOT_NONE": (1, 0),
 })  # fmt: skip
 SPECIAL["TO_BOOL"] = ("__bool__", "__len__")
@@ -38,10 +43,10 @@ DIRECT |= {"CALL_KW", "LOAD_SUPER_ATTR", "BINARY_SLICE", "TO_BOOL"}
 
 def _push_callable(state: Stack, value: Any, is_called: bool) -> None:
     """Puts a value on top, with the room beside it that a call needs."""
-    if is_called and not _BEHIND:
+    if is_called and not BEHIND:
         state.push(NULL)
     state.push(value)
-    if is_called and _BEHIND:
+    if is_called and BEHIND:
         state.push(NULL)
 
 
@@ -174,7 +179,7 @@ def _set_function_attribute(state: Stack, frame: FrameType, _: object) -> None:
 
 @effect_of("MAKE_FUNCTION")
 def _make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> None:
-    if not _BEHIND:
+    if not BEHIND:
         instructions.make_function(state, frame, argument)
         return
     code = state.pop()
@@ -196,45 +201,10 @@ def _compare(state: Stack, frame: FrameType, operator: str) -> None:
     instructions.compare(state, frame, operator.removeprefix("bool(").removesuffix(")"))
 
 
-@effect_of("CALL")
-def _call(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]]) -> None:
-    _call_with(state, frame, argument[0], ())
-
-
 @effect_of("CALL_KW")
 def _call_kw(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]]) -> None:
     names = state.pop()
-    _call_with(state, frame, argument[0], names if is_a(names, tuple) else ())
-
-
-def _call_with(state: Stack, frame: FrameType, count: int, names: tuple[str, ...]) -> None:
-    first, second, *args = state.pops(count + 2)
-    names = names or state.names
-    state.names = ()
-    if _BEHIND:
-        callee, owner = first, second
-    else:
-        callee, owner = (second, NULL) if first is NULL else (first, second)
-    if owner is not NULL:
-        args = [owner, *args]
-    named = args[len(args) - len(names) :] if names else []
-    instructions.call_with(state, frame, callee, args[: len(args) - len(names)], named)
-
-
-@effect_of("CALL_FUNCTION_EX")
-def _call_ex(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> None:
-    has_named = sys.version_info >= (3, 14) or bool((argument[1] or 0) & 1)
-    named = [state.pop()] if has_named else []
-    given = state.pop()
-    second, first = state.pop(), state.pop()
-    callee = first if _BEHIND else second
-    for value in (given, *named):
-        if value is not NULL and not is_plain(value):
-            state.places.given(value)
-    args = [*given] if type(given) is tuple else [given]
-    instructions.call_with(
-        state, frame, callee, args, [value for value in named if value is not NULL]
-    )
+    instructions.call(state, frame, argument[0], names if is_a(names, tuple) else ())
 
 
 @effect_of("FOR_ITER")

@@ -19,7 +19,16 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, paused, reachable, uncaptured
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    RECORDING,
+    paused,
+    reachable,
+    uncaptured,
+    unfollowed,
+    unseen,
+)
 from pullback._symbols import TRACES, Apart, Break, DrawnInt, HostNumber
 from pullback._tree import each
 from pullback.devices import Device, as_device
@@ -149,6 +158,7 @@ class Recorder(Trace):
             "a captured function runs on one device; move tensors before the call",
         )
 
+    @unseen
     def read(self, variable: object) -> Tensor:
         """The value of a variable at this point of the function."""
         if LOCAL.state.recording:
@@ -161,6 +171,7 @@ class Recorder(Trace):
         held.now = self.lift(value)._array
         held.written = True
 
+    @unseen
     def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
         """The number that a function of other numbers gives at each run."""
         values = [a.value if type(a) is HostNumber else a for a in arguments]
@@ -185,6 +196,7 @@ class Recorder(Trace):
             bool(value)  # which ends the trace
         return _Formula(entry.function, tuple(map(self._formula, entry.arguments)))
 
+    @unseen
     def get(self, state: HostState) -> Any:
         """The value of a host state at this point of the function."""
         return self.effects.get(state)
@@ -206,6 +218,7 @@ class Recorder(Trace):
         """Calls a function whose changes count only in runs where a condition holds."""
         self.effects.when(condition, function)
 
+    @unseen
     def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
         key = (function, *map(id, arguments))
@@ -214,6 +227,7 @@ class Recorder(Trace):
                 value = function(*arguments)
             self.guards[key] = Guard(function, arguments, value, what)
 
+    @unseen
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
         self.places.register(layer, type(layer).__name__)
@@ -221,10 +235,12 @@ class Recorder(Trace):
         self.places.item(own, "call")
         self.places.attribute(layer, "call")
 
+    @unseen
     def calls(self, function: object, path: str) -> None:
         """Guards what a function or method of the user's reads that the framework calls."""
         self.places.given(self.places.register(function, path))
 
+    @unseen
     def reserve(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""
         if id(generator) not in self._generators:
@@ -239,6 +255,7 @@ class Recorder(Trace):
             drawn.append(integer)
         return drawn[0], drawn[1]
 
+    @unseen
     def number_as_tensor(self, number: HostNumber, dtype: DType) -> Tensor:
         """A 0-d tensor with the number of each run."""
         key = number.name, dtype
@@ -381,7 +398,7 @@ class Recorder(Trace):
         op = OPS[op_name]
         places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
         if kernel is None and op.rules and not op.primitive and not places:
-            return partial(self._run_body, op)
+            return partial(unseen(self._run_body) if op.own else self._run_body, op)
         return kernel
 
     def _run_body(self, op: Op, /, *inputs: Any, **attributes: Any) -> Any:
@@ -409,7 +426,10 @@ class Recorder(Trace):
         self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
         self._check_running()
-        return super()._run(op, kernel, *inputs, **attributes)
+        if not op.own:
+            return super()._run(op, kernel, *inputs, **attributes)
+        with unfollowed():
+            return super()._run(op, kernel, *inputs, **attributes)
 
     def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
         # Kernels may go through the host.

@@ -9,18 +9,20 @@ until it has a name. So what a function reads is what it has read in this run, a
 
 from __future__ import annotations
 
+import dis
 import gc
 import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
 from pullback.graph.host import is_a
-from pullback.graph.instructions import DIRECT, first_of, steps_of
+from pullback.graph.instructions import steps_of
 from pullback.graph.lookup import find, is_iterator
 from pullback.graph.reads import Reads
 from pullback.graph.stack import IMPORTS, Stack, is_framework_code, is_library
@@ -30,6 +32,9 @@ if sys.version_info >= (3, 12):
 
 #: Files of the framework whose methods named `call` read attributes of a layer.
 _LAYERS = str(Path(__file__).parents[1] / "layers")
+#: The framework's code that has been met, by identity: hashing code takes long. That of generated
+#: functions may end, and is kept while a trace runs.
+_FRAMEWORK: dict[int, CodeType] = {}
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -70,11 +75,12 @@ class Watch:
         #: The frame whose instruction runs, until that calls something.
         self.caller: _Followed | None = None
         #: The framework's code, which is not followed.
-        self._framework: set[CodeType] = set()
+        self._framework = dict(_FRAMEWORK)
         #: Whether instructions have run that were not seen: from Python 3.12 on, those of code that
         #: runs in a trace for the first time.
         self.missed = False
         self._before: Any = None
+        self._outer: Any = None
         self._collects = False
 
     def __enter__(self) -> None:
@@ -83,7 +89,13 @@ class Watch:
         self._collects = gc.isenabled()
         gc.disable()
         sys._getframe().f_trace_opcodes = True  # which Python 3.12 wants to know before
-        sys.settrace(self._called)
+        state = LOCAL.state
+        self._outer, state.follower = state.follower, None
+        called = self._called
+        if sys.version_info < (3, 12):
+            # Later ones look at each function anew whenever that is set.
+            state.follower = called
+        sys.settrace(called)
 
     def __exit__(
         self,
@@ -92,6 +104,7 @@ class Watch:
         traceback: TracebackType | None,
     ) -> None:
         sys.settrace(self._before)
+        LOCAL.state.follower = self._outer
         if self._collects:
             gc.enable()
         self._states.clear()
@@ -99,8 +112,8 @@ class Watch:
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
         """Follows a frame that begins, or a generator that goes on."""
         code = frame.f_code
-        caller, self.caller = self.caller, None
-        if code in self._framework:
+        if id(code) in self._framework:
+            caller, self.caller = self.caller, None
             if caller is None:
                 return None
             frame.f_trace_lines = False
@@ -108,13 +121,15 @@ class Watch:
         state = self._states.get(frame)
         if state is None:
             if is_framework_code(code, frame.f_globals) and not _is_of_layer(code):
-                self._framework.add(code)
-                self.caller = caller
+                self._framework[id(code)] = code
+                if not code.co_filename.startswith("<"):
+                    _FRAMEWORK[id(code)] = code
                 return self._called(frame, event, arg)
             back = self.state_of(frame.f_back)
             if LOCAL.state.capture is None or (back is None and self._is_apart(frame)):
                 return None
             state = self._states[frame] = _Followed(self, frame, back)
+        self.caller = None
         frame.f_trace_lines = False
         frame.f_trace_opcodes = True
         return state.step
@@ -146,7 +161,7 @@ class _Followed(Stack):
         super().__init__(watch.places, watch.made)
         self.watch = watch
         code = frame.f_code
-        self.steps, self.depths = steps_of(code)
+        self.steps = steps_of(code)
         self._is_seen = False
         self.is_framework = is_framework_code(code, frame.f_globals)
         self.functions = [] if self.is_framework else self._find(frame, back)
@@ -201,21 +216,20 @@ class _Followed(Stack):
             at = frame.f_lasti
             if not self._is_seen:
                 self._is_seen = True
-                self.watch.missed |= at > first_of(frame.f_code)
-            if self.watch.missed:
+                self.watch.missed |= at > _first_of(frame.f_code)
+            watch = self.watch
+            if watch.missed:
                 return self.step  # what is known is not enough: the function runs once more
             if self.branch is not None:
                 branch, self.branch = self.branch, None
                 branch(at)
             if self.returned:
                 self.take_result()
-            depth = self.depths.get(at)
+            run, argument, self.direct, depth = self.steps[at]
             if depth is not None:
                 # An exception has come here.
                 self.fit(depth)
-            run, argument, name = self.steps[at]
-            self.direct = name in DIRECT
-            self.watch.caller = self
+            watch.caller = self
             run(self, frame, argument)
         elif event == "return":
             self.watch.caller = None
@@ -242,6 +256,17 @@ class _Followed(Stack):
                     self.places.register(part, frame.f_code.co_name)
             self.returned.append(arg)
         return self.result_of_framework
+
+
+@lru_cache(1024)
+def _first_of(code: CodeType) -> int:
+    """The offset of the first instruction that a program has written."""
+    begun = False
+    for instruction in dis.get_instructions(code):
+        if begun:
+            return instruction.offset
+        begun = instruction.opname == "RESUME"
+    return 0
 
 
 def _is_of_layer(code: CodeType) -> bool:

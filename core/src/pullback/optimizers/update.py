@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from pullback import dtypes
 from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import align_inputs
+from pullback._dispatch.general import is_closed
 from pullback._dispatch.plan import Plan, resolve
-from pullback._dispatch.recording import lifted
+from pullback._dispatch.recording import lifted, unfollowed
 from pullback._symbols import TRACES
 from pullback.optimizers.parts import as_parts, from_parts
 from pullback.plugins.records import Kernel
@@ -87,9 +89,10 @@ class Update:
                     plan = None
                     break
         if plan is None:
-            self._call(
-                op, [variables[0], gradient, *variables[1:], *numbers], variables, attributes
-            )
+            inputs: list[Any] = [variables[0], gradient, *variables[1:], *numbers]
+            closed = TRACES.count and type(attributes) is dict and is_closed(op, inputs, attributes)
+            with unfollowed() if closed else nullcontext():
+                self._call(op, inputs, variables, attributes)
             # A plan of a trace would serve no later step, and keep the trace alive.
             self._guard = guard if self._plan is not None else []
             return
