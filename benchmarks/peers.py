@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -77,13 +78,16 @@ def environment(peer: Peer, threads: int) -> dict[str, str]:
 
 
 class Process:
-    """A peer's worker."""
+    """A peer's worker, which answers one question after another."""
 
-    def __init__(self, peer: Peer, python: str, threads: int) -> None:
+    def __init__(
+        self, peer: Peer, python: str, threads: int, script: str = "worker.py", limit: float = 1e6
+    ) -> None:
         self.peer = peer
+        self.limit = limit  #: seconds until a worker that has not answered is ended
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed with the process)
         self.process = subprocess.Popen(
-            [python, str(HERE / "worker.py"), peer.framework, peer.mode],
+            [python, str(HERE / script), peer.framework, peer.mode],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
             env=environment(peer, threads), cwd=HERE,
         )  # fmt: skip
@@ -103,6 +107,9 @@ class Process:
 
     def _answer(self) -> Any:
         assert self.process.stdout is not None
+        # A worker writes whole lines, one for each question: nothing is left in the buffer.
+        if not select.select([self.process.stdout], [], [], self.limit)[0]:
+            self.process.kill()
         line = self.process.stdout.readline()
         return json.loads(line) if line else None
 
