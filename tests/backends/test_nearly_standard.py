@@ -184,9 +184,9 @@ def test_floor_divide_and_arange_without_float64(dtype):
     x1 = np.concatenate([rng.normal(0, 50, 5000), np.arange(-50, 50)]).astype(dtype)
     x2 = np.concatenate([rng.normal(0, 3, 5000), np.repeat([0.1, -0.3], 50)]).astype(dtype)
     single, double = array_api.kernels(SINGLE), array_api.kernels(np)
-    np.testing.assert_array_equal(
-        single["floor_divide"](x1, x2), double["floor_divide"](x1, x2), strict=True
-    )
+    with np.errstate(over="ignore"):  # quotients beyond float16
+        found, expected = (kernels["floor_divide"](x1, x2) for kernels in (single, double))
+    np.testing.assert_array_equal(found, expected, strict=True)
     steps = {"start": 0.1, "stop": 7, "step": 0.01, "dtype": np.dtype(dtype), "device": None}
     np.testing.assert_array_equal(single["arange"](**steps), double["arange"](**steps), strict=True)
 

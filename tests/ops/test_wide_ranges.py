@@ -120,7 +120,8 @@ def test_ldexp(dtype):
     dtype = pb.asarray(0.0, dtype=dtype).numpy().dtype
     bits = np.random.default_rng(1).integers(0, 2 ** (8 * dtype.itemsize), 4000, dtype=np.uint64)
     x = bits.astype(f"u{dtype.itemsize}").view(dtype)
-    x = x[np.isfinite(x.astype(np.float64))]
+    with np.errstate(invalid="ignore"):  # NumPy's casts of some NaN
+        x = x[np.isfinite(x.astype(np.float64))]
     far = 2200 if dtype.itemsize == 8 else 320
     n = np.random.default_rng(2).integers(-far, far, x.size)
     n[::2] //= 16

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import errors
+from pullback.dtypes import as_dtype, bool_, is_complex
 
 Array = np.ndarray[Any, Any]
 
@@ -131,3 +132,14 @@ def rough(*inputs: Any, **arguments: Any) -> Sample:
 def wrong(error: type[Exception], *inputs: Any, **attributes: Any) -> WrongCall:
     """A call of a suite that must raise."""
     return WrongCall(inputs, attributes, error)
+
+
+def reachable(x: Array, dtype: Any) -> Any:
+    """`dtype`, into which a reference converts x; a TypeError where x would lose imaginary parts.
+
+    The samples that are derived leave such calls out.
+    """
+    found = as_dtype(dtype)
+    if x.dtype.kind == "c" and not (is_complex(found) or found == bool_):
+        raise TypeError(f"{x.dtype} has no values of {found}")
+    return found

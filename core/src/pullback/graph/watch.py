@@ -206,6 +206,8 @@ class _Followed(Stack):
             return []
         # Called by code that is not followed, which holds it.
         holders = [each for each in gc.get_referrers(code) if is_a(each, FunctionType)]
+        if not holders:  # objects that `gc.freeze` has set aside; not to be looked for again
+            self.watch.made.add(code)
         return [places.register(function, function.__name__) for function in holders]
 
     # Events ------------------------------------------------------------------------------------

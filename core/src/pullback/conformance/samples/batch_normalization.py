@@ -9,7 +9,7 @@ import numpy as np
 from pullback import errors
 from pullback.conformance.draws import normal
 from pullback.conformance.sample import call, rough, suite, wrong
-from pullback.conformance.samples.normalization import affine
+from pullback.conformance.samples.normalization import affine, mean_over
 
 Array: TypeAlias = Any
 
@@ -25,24 +25,24 @@ def _lay(p: Array, x: Array, axis: int) -> Array:
 def _batch_norm(
     x: Array, scale: Array = None, offset: Array = None, *, axis: int = -1, epsilon: float = 1e-3
 ) -> tuple[Array, Array, Array]:
-    mean = np.mean(x, axis=_others(x, axis))
-    away = x - _lay(mean, x, axis)
-    variance = np.mean(away**2, axis=_others(x, axis))
+    center = mean_over(x, _others(x, axis), keepdims=False)
+    away = x - _lay(center, x, axis)
+    variance = mean_over(away**2, _others(x, axis), keepdims=False)
     y = away / np.sqrt(_lay(variance, x, axis) + epsilon)
-    return affine(y, scale, offset, (axis % x.ndim,)), mean, variance
+    return affine(y, scale, offset, (axis % x.ndim,)), center, variance
 
 
 def _sizes(
     x: Array, scale: Array = None, offset: Array = None, *, axis: int = -1, epsilon: float = 1e-3
 ) -> tuple[Array, Array, Array]:
-    mean = np.mean(np.abs(x), axis=_others(x, axis))
+    center = mean_over(np.abs(x), _others(x, axis), keepdims=False)
     _, _, variance = _batch_norm(x, axis=axis, epsilon=epsilon)
-    size = np.abs(x) + _lay(mean, x, axis)
+    size = np.abs(x) + _lay(center, x, axis)
     deviation = np.sqrt(_lay(variance, x, axis) + epsilon)
-    terms = 4 * size / deviation * (1 + _lay(mean, x, axis) / deviation) + 2
+    terms = 4 * size / deviation * (1 + _lay(center, x, axis) / deviation) + 2
     sizes = [None if p is None else np.abs(p) for p in (scale, offset)]
     y = affine(terms, sizes[0], sizes[1], (axis % x.ndim,))
-    return y, mean, np.mean(size**2, axis=_others(x, axis))
+    return y, center, mean_over(size**2, _others(x, axis), keepdims=False)
 
 
 _PARAMETERS = (normal(3, seed=1), normal(3, seed=2))

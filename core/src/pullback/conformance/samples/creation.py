@@ -9,7 +9,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.casting import cast
 from pullback.conformance.draws import booleans, cnormal, integers, normal
-from pullback.conformance.sample import call, rough, suite, wrong
+from pullback.conformance.sample import call, reachable, rough, suite, wrong
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -75,7 +75,7 @@ suite("arange", _arange)(
 
 
 def _astype(x: Any, dtype: Any) -> Any:
-    return cast(x, dtypes.as_dtype(dtype))
+    return cast(x, reachable(x, dtype))
 
 
 _VALUES = np.array([0.0, -0.5, 1.5, -2.5, 3.75, 100.25])

@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback import errors
 from pullback.conformance.draws import booleans, cnormal, distinct, integers, normal, uniform
-from pullback.conformance.sample import Array, Sample, call, rough, suite, wrong
+from pullback.conformance.sample import Array, Sample, call, reachable, rough, suite, wrong
 
 _ERRORS = [
     wrong(errors.AxisError, normal(2, 3)),
@@ -22,6 +22,8 @@ def _running(function: Any, initial: int) -> Any:
         x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
     ) -> Any:
         axis = 0 if axis is None else axis
+        if dtype is not None:
+            dtype = reachable(x, dtype)
         narrow = dict.fromkeys(("bool", "int8", "int16"), "int32")
         narrow |= dict.fromkeys(("uint8", "uint16"), "uint32")
         found = function(x, axis=axis, dtype=dtype or narrow.get(x.dtype.name, x.dtype))

@@ -28,6 +28,11 @@ def lay(parameter: Array, x: Array, axes: Any) -> Array:
     return parameter.reshape([n if i in axes else 1 for i, n in enumerate(x.shape)])
 
 
+def mean_over(x: Array, axes: tuple[int, ...], *, keepdims: bool = True) -> Array:
+    """The mean; NaN for that of nothing, of which NumPy's own warns."""
+    return np.sum(x, axis=axes, keepdims=keepdims) / np.prod([x.shape[axis] for axis in axes])
+
+
 def affine(y: Array, scale: Array, offset: Array, axes: Any) -> Array:
     """y * scale + offset."""
     y = y if scale is None else y * lay(scale, y, axes)
@@ -38,18 +43,18 @@ def _layer_norm(
     x: Array, scale: Array = None, offset: Array = None, *, axis: Any = -1, epsilon: float = 1e-5
 ) -> Array:
     axes = axes_of(axis, x.ndim)
-    center = np.mean(x, axis=axes, keepdims=True)
-    variance = np.mean((x - center) ** 2, axis=axes, keepdims=True)
+    center = mean_over(x, axes)
+    variance = mean_over((x - center) ** 2, axes)
     return affine((x - center) / np.sqrt(variance + epsilon), scale, offset, axes)
 
 
 def _layer_size(x: Array, scale: Array = None, offset: Array = None, **how: Any) -> Array:
     """What the terms that cancel are: (|x| + |mean|) / deviation, scaled."""
     axes = axes_of(how.get("axis", -1), x.ndim)
-    center = np.mean(x, axis=axes, keepdims=True)
-    variance = np.mean((x - center) ** 2, axis=axes, keepdims=True) + how.get("epsilon", 1e-5)
-    size = 2 * (np.abs(x) + np.mean(np.abs(x), axis=axes, keepdims=True)) / np.sqrt(variance) + 1
-    size = size * (1 + np.mean(np.abs(x), axis=axes, keepdims=True) / np.sqrt(variance))
+    center = mean_over(x, axes)
+    variance = mean_over((x - center) ** 2, axes) + how.get("epsilon", 1e-5)
+    size = 2 * (np.abs(x) + mean_over(np.abs(x), axes)) / np.sqrt(variance) + 1
+    size = size * (1 + mean_over(np.abs(x), axes) / np.sqrt(variance))
     found = affine(
         size,
         None if scale is None else np.abs(scale),
@@ -61,7 +66,7 @@ def _layer_size(x: Array, scale: Array = None, offset: Array = None, **how: Any)
 
 def _rms_norm(x: Array, scale: Array = None, *, axis: Any = -1, epsilon: float = 1e-5) -> Array:
     axes = axes_of(axis, x.ndim)
-    square = np.mean(x**2, axis=axes, keepdims=True)
+    square = mean_over(x**2, axes)
     return affine(x / np.sqrt(square + epsilon), scale, None, axes)
 
 
@@ -73,7 +78,7 @@ def _group_norm(
     y = np.empty_like(last)
     width = last.shape[-1] // groups
     for item in range(last.shape[0]):
-        for first in range(0, last.shape[-1], width):
+        for first in range(0, last.shape[-1] if last.size else 0, width):
             part = last[item, ..., first : first + width]
             away = part - part.mean()
             y[item, ..., first : first + width] = away / np.sqrt((away**2).mean() + epsilon)
@@ -92,8 +97,8 @@ def layer_gradient(
     others = tuple(i for i in range(x.ndim) if i not in axes)
     y = (x - center) * spread
     h = g if scale is None else g * lay(scale, x, axes)
-    level = np.mean(h, axis=axes, keepdims=True)
-    slope = np.mean(h * y, axis=axes, keepdims=True)
+    level = mean_over(h, axes)
+    slope = mean_over(h * y, axes)
     return (h - level - y * slope) * spread, np.sum(g * y, axis=others), np.sum(g, axis=others)
 
 
@@ -104,8 +109,8 @@ def _gradient_size(
     others = tuple(i for i in range(x.ndim) if i not in axes)
     y = (np.abs(x) + np.abs(center)) * np.abs(spread)
     h = np.abs(g if scale is None else g * lay(scale, x, axes))
-    level = np.mean(h, axis=axes, keepdims=True)
-    slope = np.mean(h * y, axis=axes, keepdims=True)
+    level = mean_over(h, axes)
+    slope = mean_over(h * y, axes)
     total = np.sum(np.abs(g), axis=others)
     return (h + level + y * slope) * np.abs(spread), np.sum(np.abs(g) * y, axis=others), total
 
@@ -133,7 +138,7 @@ suite("layer_norm", _layer_norm, scale=_layer_size)(*_LAYER, *_SHAPES)
 def _residuals(x: Array, axis: Any) -> tuple[Array, Array]:
     axes = axes_of(axis, x.ndim)
     spread = 1 / np.sqrt(np.var(x, axis=axes, keepdims=True) + 0.1)
-    return np.mean(x, axis=axes, keepdims=True), spread
+    return mean_over(x, axes), spread
 
 
 suite("layer_norm_gradient", layer_gradient, scale=_gradient_size)(
@@ -190,7 +195,7 @@ def _rms_gradient(
     others = tuple(i for i in range(x.ndim) if i not in axes)
     y = x * spread
     h = g if scale is None else g * lay(scale, x, axes)
-    slope = np.mean(h * y, axis=axes, keepdims=True)
+    slope = mean_over(h * y, axes)
     return (h + sign * y * slope) * spread, np.sum(g * y, axis=others)
 
 
