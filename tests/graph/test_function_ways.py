@@ -228,9 +228,10 @@ def of_a_class(rng, inner):
 
 
 def an_item(rng, inner):
-    size = rng.choice([1, 3, 70, 700, 5000])
-    at = rng.randrange(size)
     kind = rng.choice([list, list, collections.deque, collections.UserList, Named])
+    # Every element of one that is written in Python is several lines to watch.
+    size = rng.choice([1, 3, 70, 700, 70 if kind is collections.UserList else 5000])
+    at = rng.randrange(size)
     thing = kind([0] * size)
     thing[at] = inner
     ways = [f"{{}}[{at}]", f"{{}}[{at - size}]", f"[q for q in {{}}][{at}]", f"list({{}})[{at}]"]
@@ -469,20 +470,24 @@ def check(seed, installed):
     return True
 
 
-def test_random_ways_to_read(installed):
+def check_all(seeds, installed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        captured = [check(seed, installed) for seed in range(250)]
+        captured = [check(seed, installed) for seed in seeds]
     # What cannot be compared is an error, and rare.
-    assert captured.count(False) <= 5
+    assert captured.count(False) <= len(seeds) // 50
+
+
+def test_random_ways_to_read(installed):
+    check_all(range(100), installed)
+
+
+@pytest.mark.slow
+def test_more_random_ways_to_read(installed):
+    check_all(range(100, 1000), installed)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("part", range(20))
 def test_many_random_ways_to_read(installed, part):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        captured = [
-            check(seed, installed) for seed in range(1000 + part * 1000, 2000 + part * 1000)
-        ]
-    assert captured.count(False) <= 20
+    check_all(range(1000 + part * 1000, 2000 + part * 1000), installed)
