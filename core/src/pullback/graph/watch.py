@@ -72,6 +72,9 @@ class Watch:
         self._states: dict[FrameType, _Followed] = {}
         #: The code of functions that the trace makes.
         self.made: set[CodeType] = set()
+        #: The code of functions that are not found: `gc.freeze` has set them aside. One search for
+        #: each, as that takes all of the memory.
+        self.unheld: set[CodeType] = set()
         #: The frame whose instruction runs, until that calls something.
         self.caller: _Followed | None = None
         #: The framework's code, which is not followed.
@@ -202,12 +205,12 @@ class _Followed(Stack):
                     return [places.register(function, function.__name__)]
         if known is not None:
             return known
-        if code in self.watch.made or code.co_name == "<module>":
+        if code in self.watch.made or code in self.watch.unheld or code.co_name == "<module>":
             return []
         # Called by code that is not followed, which holds it.
         holders = [each for each in gc.get_referrers(code) if is_a(each, FunctionType)]
-        if not holders:  # objects that `gc.freeze` has set aside; not to be looked for again
-            self.watch.made.add(code)
+        if not holders:
+            self.watch.unheld.add(code)
         return [places.register(function, function.__name__) for function in holders]
 
     # Events ------------------------------------------------------------------------------------
