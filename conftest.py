@@ -80,6 +80,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _set_aside() -> None:
+    """Takes what the files before have left out of the collections of this one.
+
+    Some hundred tests collect garbage, and traces look for who holds a function: each time all
+    that is alive and not set aside.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
     """Removes what a test leaves in the process: it would change those after it."""

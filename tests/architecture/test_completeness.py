@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pullback import array_api
 from pullback.conformance.case import bind
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.graph import instructions
 from pullback.plugins import validation
 from pullback.spec import OPS
 
@@ -158,6 +160,14 @@ def _modules():
     for info in pkgutil.walk_packages(pb.__path__, "pullback."):
         if not info.name.endswith("__main__"):
             yield info.name
+
+
+def test_importing_all_modules_adds_no_instructions_of_another_python():
+    newer = importlib.import_module("pullback.graph.newer_instructions")
+    is_newer = sys.version_info >= (3, 12)
+    steps = instructions._STEPS.values()
+    assert is_newer == any(step.__module__ == newer.__name__ for step in steps)
+    assert is_newer == ("CALL_KW" in instructions.DIRECT) == ("TO_BOOL" in instructions.SPECIAL)
 
 
 @pytest.mark.each("name", list(_modules()))

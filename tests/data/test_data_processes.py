@@ -321,7 +321,11 @@ def interrupt_hanging(folder, running, seed):
 class TestCtrlC:
     """Ctrl-C ends a program whose workers hang, at any moment, and its workers with it."""
 
-    @pytest.mark.parametrize("seed", range(4))
+    def test_one(self, tmp_path, running):
+        interrupt_hanging(tmp_path, running, 0)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", range(1, 4))
     def test_some(self, tmp_path, running, seed):
         interrupt_hanging(tmp_path, running, seed)
 

@@ -4,15 +4,18 @@ The Python blocks of a page are one program, run from top to bottom in a process
 of text after one is what it prints. Blocks of shell are not run: what they call must exist.
 """
 
-import argparse
 import contextlib
 import importlib.util
 import inspect
 import io
+import json
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -53,6 +56,42 @@ def blocks(path):
     return found
 
 
+def serve():
+    """Runs each page that a line of the input names, in a process forked from this one.
+
+    So what all of them import is imported once. A line of the output has what a page said, and
+    how it ended.
+    """
+    for line in sys.stdin:
+        path, folder = json.loads(line)
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+            child = os.fork()
+            if not child:
+                os.dup2(said.fileno(), sys.stdout.fileno())
+                os.dup2(said.fileno(), sys.stderr.fileno())
+                os.chdir(folder)
+                signal.alarm(300)
+                return run(Path(path))
+            _, status = os.waitpid(child, 0)
+            said.seek(0)
+            print(json.dumps([status, said.read()[-4000:]]), flush=True)
+
+
+@pytest.fixture(scope="session")
+def pages():
+    """`pages(path, folder)` runs a page in a folder: how it ended, and what it said."""
+    with subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+
+        def call(path, folder):
+            server.stdin.write(json.dumps([str(path), str(folder)]) + "\n")
+            server.stdin.flush()
+            return json.loads(server.stdout.readline())
+
+        yield call
+
+
 def run(path):
     """Runs the Python blocks of a page, and compares what they print."""
     namespace = {"__name__": "__main__"}
@@ -82,12 +121,9 @@ def with_blocks(*languages):
 
 
 @pytest.mark.parametrize("path", with_blocks("python"), ids=name_of)
-def test_python_blocks_run(path, tmp_path):
-    done = subprocess.run(
-        [sys.executable, __file__, str(path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert not done.returncode, done.stderr[-4000:]
+def test_python_blocks_run(path, tmp_path, pages):
+    status, said = pages(path, tmp_path)
+    assert not status, said
 
 
 # ---------------------------------------------------------------------------------------------
@@ -359,6 +395,4 @@ def test_tables_of_dtypes_are_up_to_date():
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description="Runs the Python blocks of a page.")
-    arguments.add_argument("page", type=Path)
-    run(arguments.parse_args().page)
+    serve()

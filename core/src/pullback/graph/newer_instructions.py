@@ -1,6 +1,7 @@
 """The instructions of CPython 3.12 and newer that 3.11 has not, and those that differ there.
 
-`instructions` has the others. Importing this module adds them to its table.
+`instructions` has the others. Importing this module adds them to its table, on a Python that has
+them: whoever imports all modules changes nothing on another one.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import dis
 import itertools
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -21,24 +23,32 @@ from pullback.graph.instructions import (
     PLAIN,
     SPECIAL,
     WITH_FLAGS,
-    effect_of,
 )
 from pullback.graph.lookup import Unknown
 from pullback.graph.stack import NULL, UNKNOWN, Stack, supers_of
 
-PLAIN.update({
-    "GET_AWAITABLE": (1, 1), "BUILD_TEMPLATE": (2, 1),
-    "RETURN_CONST": (0, 0), "END_SEND": (2, 1), "CLEANUP_THROW": (3, 2), "NOT_TAKEN": (0, 0),
-    "POP_ITER": (1, 0), "STORE_FAST_STORE_FAST": (2, 0), "LOAD_LOCALS": (0, 1),
-    "CALL_INTRINSIC_2": (2, 1), "EXIT_INIT_CHECK": (1, 0), "LOAD_COMMON_CONSTANT": (0, 1),
-    "END_FOR": (1 if BEHIND else 2, 0), "POP_JUMP_IF_NONE": (1, 0),
-    "POP_JUMP_IF_NOT_NONE": (1, 0),
-})  # fmt: skip
-SPECIAL["TO_BOOL"] = ("__bool__", "__len__")
-SPECIAL["CALL_KW"] = SPECIAL["CALL"]
-AS_TEXT |= {"LOAD_SPECIAL", "CALL_INTRINSIC_1"}
-WITH_FLAGS |= {"LOAD_ATTR", "LOAD_SUPER_ATTR"}
-DIRECT |= {"CALL_KW", "LOAD_SUPER_ATTR", "BINARY_SLICE", "TO_BOOL"}
+_Step = Callable[[Stack, FrameType, Any], None]
+_IS_NEWER = sys.version_info >= (3, 12)
+
+if _IS_NEWER:
+    PLAIN.update({
+        "GET_AWAITABLE": (1, 1), "BUILD_TEMPLATE": (2, 1),
+        "RETURN_CONST": (0, 0), "END_SEND": (2, 1), "CLEANUP_THROW": (3, 2), "NOT_TAKEN": (0, 0),
+        "POP_ITER": (1, 0), "STORE_FAST_STORE_FAST": (2, 0), "LOAD_LOCALS": (0, 1),
+        "CALL_INTRINSIC_2": (2, 1), "EXIT_INIT_CHECK": (1, 0), "LOAD_COMMON_CONSTANT": (0, 1),
+        "END_FOR": (1 if BEHIND else 2, 0), "POP_JUMP_IF_NONE": (1, 0),
+        "POP_JUMP_IF_NOT_NONE": (1, 0),
+    })  # fmt: skip
+    SPECIAL["TO_BOOL"] = ("__bool__", "__len__")
+    SPECIAL["CALL_KW"] = SPECIAL["CALL"]
+    AS_TEXT |= {"LOAD_SPECIAL", "CALL_INTRINSIC_1"}
+    WITH_FLAGS |= {"LOAD_ATTR", "LOAD_SUPER_ATTR"}
+    DIRECT |= {"CALL_KW", "LOAD_SUPER_ATTR", "BINARY_SLICE", "TO_BOOL"}
+
+
+def effect_of(*names: str) -> Callable[[_Step], _Step]:
+    """Adds a function as what these instructions do; on an older Python, as nothing."""
+    return instructions.effect_of(*(names if _IS_NEWER else ()))
 
 
 def _push_callable(state: Stack, value: Any, is_called: bool) -> None:
