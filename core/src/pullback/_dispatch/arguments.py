@@ -251,8 +251,8 @@ def raise_explained(
 
     An error of a signal handler is raised as it is: code that waits for a TimeoutError sees it.
     """
-    if is_from_signal_handler(error):
-        raise error
+    if is_from_signal_handler(error) or getattr(error, "op", None) == op.name:
+        raise error  # that of the op itself is from its body, and explained
     explained = explain(op, inputs, attributes)
     if explained is not None:
         raise explained from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NoReturn
 
 from pullback import errors
 from pullback._dispatch.arguments import (
@@ -12,7 +13,11 @@ from pullback._dispatch.arguments import (
     raise_explained,
     wrap_op_error,
 )
+from pullback._dispatch.recording import RECORDING, is_outside, paused, uncaptured
+from pullback.devices import Device
+from pullback.plugins.records import Kernel, Native
 from pullback.spec import Op
+from pullback.tensor import Tensor, wrap
 
 
 def run_body(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -29,16 +34,63 @@ def run_body(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> An
     try:
         return op.body(*positional, **keywords)
     except Exception as error:
-        if getattr(error, "op", None) == op.name or is_from_signal_handler(error):
-            raise
-        # The op that the caller named explains its shapes better than one inside its body.
-        explained = explain(op, tuple(inputs), attributes)
-        if explained is not None:
-            raise explained.with_traceback(error.__traceback__) from error.__cause__
-        if isinstance(error, errors.PullbackError):
-            named = wrap_op_error(op, error)
-            raise named.with_traceback(error.__traceback__) from error.__cause__
-        raise_explained(op, error, tuple(inputs), attributes)
+        _raise_explained(op, error, tuple(inputs), attributes)
+
+
+def _raise_explained(
+    op: Op, error: Exception, inputs: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> NoReturn:
+    """Raises an error of a body as the op explains it."""
+    if getattr(error, "op", None) == op.name or is_from_signal_handler(error):
+        raise error
+    # The op that the caller named explains its shapes better than one inside its body.
+    explained = explain(op, inputs, attributes)
+    if explained is not None:
+        raise explained.with_traceback(error.__traceback__) from error.__cause__
+    if isinstance(error, errors.PullbackError):
+        named = wrap_op_error(op, error)
+        raise named.with_traceback(error.__traceback__) from error.__cause__
+    try:
+        raise_explained(op, error, inputs, attributes)
+    except errors.PullbackError as last:
+        last.op = op.name
+        raise
+
+
+def body_as_kernel(op: Op, device: Device) -> Kernel | None:
+    """The body of a composite as specialized code calls kernels: with arrays, and for arrays.
+
+    A tape does not see the calls inside: the op's rule is recorded.
+
+    Args:
+        op: an op without a kernel on the device.
+        device: a real one, not that of a trace.
+
+    Returns:
+        The kernel; None for an op whose body needs the general call.
+    """
+    body, count = op.body, len(op.inputs)
+    places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
+    if op.primitive or not op.fixed or places or body.__code__.co_argcount < count:
+        return None
+
+    def run(arrays: tuple[Native, ...], attributes: dict[str, Any]) -> Any:
+        tensors = [None if array is None else wrap(array, device) for array in arrays]
+        try:
+            return body(*tensors, **attributes)
+        except Exception as error:
+            _raise_explained(op, error, tuple(tensors), attributes)
+
+    def kernel(*arrays: Native, **attributes: Any) -> Any:
+        if RECORDING.count:
+            # In a captured function its result on tensors from outside is not taken.
+            with uncaptured() if is_outside(device) else nullcontext(), paused():
+                result = run(arrays, attributes)
+        else:
+            result = run(arrays, attributes)
+        return result._array if type(result) is Tensor else [part._array for part in result]
+
+    return kernel
 
 
 def without_residuals(op: Op, result: Any) -> Any:

@@ -250,9 +250,10 @@ def _write_number(
     """Writes the look-up of a Python number beside a tensor, which `align` left in a table.
 
     On the left a number has a key of its own (`side`): a rule may look at the first input alone.
-    The device comes before the dtype: those of two libraries are not to be compared.
+    The device comes before the dtype: those of two libraries are not to be compared. Zeros have a
+    text as their key, because 0.0 == -0.0.
     """
-    key = f"({number}, type({number}), {x}._device, {x}._array.dtype{side})"
+    key = f"({number} or repr({number}), type({number}), {x}._device, {x}._array.dtype{side})"
     with source.block(f"{word} type({number}) in _numbers:"):
         source.write(f"""
             if type({x}) is not _Tensor:

@@ -341,6 +341,43 @@ def alike(op: Op, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     return x1, x2
 
 
+def beside_numbers(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Tensors, and Python numbers in the dtypes that `align_inputs` has found for such a call.
+
+    Returns:
+        The inputs as tensors; None for a call that needs more, or is the first of its kind.
+    """
+    device: Device | None = None
+    operands: list[Operand | None] = []
+    for value in values:
+        kind = type(value)
+        if kind is Tensor:
+            if device is None:
+                device = value._device
+            elif value._device is not device:
+                return None
+            operands.append(device.backend.public_dtypes[value._array.dtype])
+        elif value is None or kind in SCALAR_TYPES:
+            operands.append(None if value is None else kind)
+        else:
+            return None
+    resolved = op.resolutions.get(tuple(operands))
+    if resolved is None or device is None or op.view:
+        return None
+    inputs = []
+    for value, operand, dtype in zip(values, operands, resolved, strict=True):
+        if type(value) is Tensor or value is None:
+            if operand is not dtype:
+                return None
+            inputs.append(value)
+            continue
+        try:
+            inputs.append(constant(value, dtype, device))  # type: ignore[arg-type]
+        except errors.PullbackError:
+            return None  # `align_inputs` names the op in the error
+    return tuple(inputs)
+
+
 def reject_traced(*devices: Device) -> None:
     """Raises the error for a tensor that outlived the trace of a captured function.
 

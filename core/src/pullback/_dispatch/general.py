@@ -23,6 +23,7 @@ from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.convert import (
     align_inputs,
     as_tensor,
+    beside_numbers,
     is_cached,
     sequence_lengths,
     sequences,
@@ -46,6 +47,9 @@ _CLOSED = {Tensor, bool, int, float, complex, str, NoneType}
 
 def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs of an op without sequences, as tensors of the right dtypes on one device."""
+    known = beside_numbers(op, values) if len(values) > 2 and not TRACES.count else None
+    if known is not None:
+        return known
     tensors = []
     for parameter, value in zip(op.inputs, values, strict=True):
         tensor = None if value is None else as_tensor(value)
@@ -59,7 +63,7 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(values) == 2:
         left = type(values[0]) is Tensor
         tensor, scalar = values if left else values[::-1]
-        if type(tensor) is Tensor and type(scalar) in SCALAR_TYPES and scalar != 0:
+        if type(tensor) is Tensor and type(scalar) in SCALAR_TYPES:
             aligned = flat[1] if left else flat[0]
             # In a captured function a tensor from outside becomes one of the trace.
             alike = aligned.dtype == tensor.dtype and aligned._device is tensor._device
@@ -67,7 +71,8 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 # Specialized code looks here before it calls.
                 if len(op.scalars) >= _CACHED_SCALARS:
                     op.scalars.clear()
-                key = (scalar, type(scalar), tensor._device, tensor._array.dtype)
+                number = scalar or repr(scalar)
+                key = (number, type(scalar), tensor._device, tensor._array.dtype)
                 op.scalars[key if left else (*key, True)] = aligned
     # A view of a number that is kept for other calls would not be written into.
     return tuple([tensor.__copy__() for tensor in flat]) if op.view else tuple(flat)

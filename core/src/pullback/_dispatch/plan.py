@@ -17,6 +17,7 @@ from pullback._dispatch.arguments import (
     raise_explained,
     unsupported_dtype,
 )
+from pullback._dispatch.bodies import body_as_kernel
 from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device, as_device
@@ -180,16 +181,20 @@ def _find(
     inputs: Sequence[Any],
     attributes: Mapping[str, Any],
 ) -> Kernel | None:
-    """The kernel, or None. From now on specialized code finds it too."""
+    """The kernel, or None. From now on specialized code finds it too, or the body in its place."""
     while len(device.tables) <= op.index:
         device.tables.append({})
     table = device.tables[op.index]  # before the look-up: what changes meanwhile brings a new one
     kernel = kernel_of(device, op, None if first is None else first.dtype)
+    found = kernel
     if kernel is None:
-        return None
-    if op.dtype is accumulating and dtypes.DEFAULT_INT is not dtypes.int32:
+        # Specialized code calls the body like a kernel; whoever has a plan runs the body itself.
+        kernel = body_as_kernel(op, device) if device.backend.keeps_bodies else None
+        if kernel is None:
+            return None
+    elif op.dtype is accumulating and dtypes.DEFAULT_INT is not dtypes.int32:
         assert first is not None
-        kernel = _widened(kernel, dtypes.accumulated(first.dtype))
+        found = kernel = _widened(kernel, dtypes.accumulated(first.dtype))
     key: object
     if first is None:
         key = tuple(attributes[name] for name in dtype_attributes(op))
@@ -198,7 +203,7 @@ def _find(
     else:
         key = tuple(None if tensor is None else tensor._array.dtype for tensor in _flat(inputs))
     table[key] = kernel
-    return kernel
+    return found
 
 
 def _widened(kernel: Kernel, wide: DType) -> Kernel:

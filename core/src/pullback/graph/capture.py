@@ -73,6 +73,8 @@ class Trace(Backend):
         device: the device whose kernels run.
     """
 
+    keeps_bodies = False
+
     def __init__(self, device: Device) -> None:
         super().__init__()
         self._real_device = device

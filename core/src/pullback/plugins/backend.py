@@ -85,6 +85,8 @@ class Backend:
     #: The calls beside ops that `compile` takes: of "cond", "switch", "scan", "while_loop" and
     #: "stop_gradient". Graphs with others run call by call.
     control_flow: Collection[str] = ()
+    #: False for a trace, which records the calls in a body: its tables have no bodies.
+    keeps_bodies: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._pack_deviations: dict[str, Deviations] = {}

@@ -7,7 +7,7 @@ from pullback._dispatch import op
 from pullback.dtypes import DType, Operands, Resolution, real_floating
 from pullback.ops.arithmetic import abs, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
-from pullback.ops.nn.activations import sigmoid
+from pullback.ops.nn.activations import sigmoid, softplus
 from pullback.ops.patterns import one_hot
 from pullback.ops.precision import counting, narrowed, widened
 from pullback.ops.reductions import max, sum
@@ -287,7 +287,9 @@ def sigmoid_cross_entropy_with_logits(logits: Tensor, labels: Tensor) -> Tensor:
     # |x| times the probability of the other side: no terms cancel.
     x, z = widened(logits), widened(labels)
     wrong = where(x > 0, 1 - z, z)
-    return narrowed(times(wrong, abs(x)) + log1p(exp(-abs(x))), logits)
+    size = abs(x)
+    # Where nothing is wrong, an infinite size adds 0.
+    return narrowed(wrong * where(wrong == 0, wrong, size) + softplus(-size), logits)
 
 
 sigmoid_cross_entropy_with_logits.vjp(
@@ -408,8 +410,9 @@ def kl_divergence(targets: Tensor, predictions: Tensor, *, axis: Axis = -1) -> T
     if targets.shape != predictions.shape:
         _one_axis_less(targets.shape, predictions.shape, axis=axis)
     p, q = widened(targets), widened(predictions)
-    certain = where(p == 0, 1, p)
-    return narrowed(sum(p * (log(certain) - log(where(p == 0, 1, q))), axis=axis), targets)
+    is_zero = p == 0
+    logs = log(where(is_zero, 1, p)) - log(where(is_zero, 1, q))
+    return narrowed(sum(p * logs, axis=axis), targets)
 
 
 # ACCUMULATED: an inner product.

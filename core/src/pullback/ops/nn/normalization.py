@@ -6,13 +6,14 @@ from the mean: E[x^2] - E[x]^2 cancels when the mean is large.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
 from pullback.ops.exponential import sqrt
-from pullback.ops.manipulation import reshape
+from pullback.ops.manipulation import moveaxis, reshape
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean, sum
 from pullback.shapes import Axes, Axis, Shape, checked, reduced
@@ -303,10 +304,11 @@ def group_norm(
     >>> pb.group_norm([[1.0, 3.0, 10.0, 30.0]], groups=2, epsilon=0.0).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
     """
-    channels = x.shape[axis]
-    grouped = (*x.shape[:axis], groups, channels // groups, *x.shape[axis + 1 :])
-    within = tuple(i for i in range(1, len(grouped)) if i != axis)
-    y = reshape(layer_norm(reshape(widened(x), grouped), axis=within, epsilon=epsilon), x.shape)
+    # With the channels first a group is a row.
+    wide = moveaxis(widened(x), axis, 1)
+    shape = wide.shape
+    rows = reshape(wide, (shape[0], groups, math.prod(shape[1:]) // groups))
+    y = moveaxis(reshape(layer_norm(rows, axis=-1, epsilon=epsilon), shape), 1, axis)
     return narrowed(affine(y, scale, offset, (axis,)), x)
 
 
