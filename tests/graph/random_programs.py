@@ -66,6 +66,11 @@ UNARY = tuple(
     pb.cond(pb.sum({a}) > 0, lambda: {a} * 2, lambda: pb.flip({a}) * 1)
     pb.exp(pb.cond(pb.sum({a}) > 0, lambda: {a} * 2.0, lambda: pb.flip({a}) * 1.0) * 0.1)
     pb.fori_loop(0, 3, lambda i, s: s * 0.5 + {a}, {a})
+    pb.fori_loop(0, 2, lambda i, s: {a} * 0.5 + s, {a})
+    {a} + pb.scan(lambda c, r: (pb.sin(c) * r + v1, c * r), pb.mean({a}), pb.ravel({a}))[0]
+    pb.sum(pb.scan(lambda c, r: (c * 0.5 + r, c * r), pb.mean({a}), pb.ravel({a}))[1]) * {a}
+    other_custom({a})
+    pb.clip({a}, -cfg.rate, cfg.rate)
     {a} * pb.while_loop(lambda s: s < 4, lambda s: s + 1, pb.mean({a}) * 0)
     pb.concat([{a}, {a}]).sum() + {a}
     pb.cumulative_sum({a}) if {a}.ndim == 1 else {a}
@@ -193,6 +198,13 @@ def custom(t):
     def backward(g):
         return g * SCALE
     return t * 2, backward
+
+@pb.custom_gradient
+def other_custom(t):
+    y = t * box.k
+    def backward(g):
+        return g * cfg.rate + y * d['k']
+    return y, backward
 """
 
 

@@ -126,15 +126,31 @@ def backpropagate(
     waiting: _Waiting = {}
     reach = needed, own, intervals
     _admit(cotangents, waiting, heap, collected, reach)
+
+    def take(node: Node) -> Any:
+        """Returns what has arrived at a node so far; it counts as not arrived from now on."""
+        if type(node) is Leaf and node not in own:
+            origin = behind_foreign_leaves(node, own)
+            if origin is None:
+                return None
+            node = origin
+        entry = waiting.pop(-node.serial, None)
+        return collected.pop(node, None) if entry is None else entry[1]
+
     while heap:
-        node, g = waiting.pop(heappop(heap))
+        entry = waiting.pop(heappop(heap), None)
+        if entry is None:
+            continue  # it was taken, and has come out
+        node, g = entry
         if node in sources:
             collected[node] = g
         op = node.op
         if op is not None:
             if node.saved is None:
                 raise _released()
-            if TRACES.count and type(op) is Op and op.own:
+            if type(op) is not Op:
+                cotangents = op.vjp(node, g, needed, take)
+            elif TRACES.count and op.own:
                 with unfollowed():
                     cotangents = op.vjp(node, g, needed)
             else:

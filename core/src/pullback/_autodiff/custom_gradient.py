@@ -196,7 +196,7 @@ class _Custom:
         self.inputs = [None if tensor is None else _kind(tensor) for tensor in inputs]
 
     def vjp(
-        self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None
+        self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None, *_: object
     ) -> list[tuple[Node, Tensor]]:
         """The cotangents of the inputs and variables, from those of the results by position."""
         return pairs(node, self._cotangents(node, g))

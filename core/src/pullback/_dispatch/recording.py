@@ -193,8 +193,12 @@ class Callee(Protocol):
 
     name: str
 
-    def vjp(self, node: Any, g: Any, needed: Collection[Node] | None) -> Any:
-        """The cotangents of the inputs, each with its node, from those of the results."""
+    def vjp(self, node: Any, g: Any, needed: Collection[Node] | None, *take: Any) -> Any:
+        """The cotangents of the inputs, each with its node, from those of the results.
+
+        Other callees than ops get a function, `take(node)`: the cotangent of an input so far, to
+        which it adds, so that the parts are added in the order of the ops that it stands for.
+        """
 
 
 class Node:

@@ -21,6 +21,7 @@ from pullback._dispatch.recording import (
 )
 from pullback._tree import each
 from pullback.devices import Device
+from pullback.dtypes import is_complex
 from pullback.graph.capture import Trace, Traced
 from pullback.graph.compiled import function_of
 from pullback.graph.graph import Draw, Graph, Value
@@ -67,7 +68,8 @@ class CallGraph:
         sources: for each source, the position of its input in `forward`.
         residuals: the number of residuals.
         derive: makes the backward pass for cotangents of some results, by position, from what a
-            node has saved: eager passes do not visit what leads to results without one.
+            node has saved: eager passes do not visit what leads to results without one. Behind the
+            results come the sources.
         whole: the backward pass for cotangents of all results.
         custom: the name of a function with a gradient of its own that it calls; "" for none.
     """
@@ -88,6 +90,8 @@ class CallGraph:
         self.positions = tuple(outputs)
         self.sources = tuple(sources)
         self.residuals = residuals
+        public = forward.device.backend.public_dtypes
+        self._dtypes = [public[forward.inputs[i].value.dtype] for i in sources]
         self._derive = derive
         self._custom = custom
         self._passes = {frozenset(range(len(outputs))): whole}
@@ -110,10 +114,25 @@ class CallGraph:
             result._node = Output(state.next_serial(), node, position)
 
     def vjp(
-        self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None
+        self,
+        node: Node,
+        g: dict[int, Tensor],
+        needed: Collection[Node] | None,
+        take: Callable[[Node], Any],
     ) -> list[tuple[Node, Tensor]]:
-        """The cotangents of the sources, from those of the results by position."""
-        g = dict(sorted(g.items()))
+        """The cotangents of the sources, from those of the results by position.
+
+        What has arrived at sources so far comes behind the results: their parts are added to it in
+        the order of the function's ops.
+        """
+        begun = [
+            None if parent is None or is_complex(forward_dtype) else take(parent)
+            for parent, forward_dtype in zip(node.parents, self._dtypes, strict=True)
+        ]
+        first = len(self.positions)
+        g = {first + i: part for i, part in enumerate(begun) if part is not None} | {
+            i: g[i] for i in sorted(g)
+        }
         tracked = [*node.parents, *(tensor._node for tensor in g.values())]
         if any(each is not None and may_record(each) for each in tracked):
             return pairs(node, self._recorded(node, g))
@@ -156,7 +175,8 @@ class CallGraph:
             for position, source in zip(self.sources, sources, strict=True):
                 values[position] = source
             results = run_ops(self.forward, values)
-            return [results[self.positions[i]] for i in g]
+            found = [*(results[i] for i in self.positions), *sources]
+            return [found[i] for i in g]
 
         return HOOKS.vjp(run, [inputs[i] for i in self.sources], list(g.values()))
 

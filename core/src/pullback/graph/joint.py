@@ -23,7 +23,7 @@ from pullback.graph.record import Recorder
 from pullback.graph.signature import Part
 from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Native
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, wrap
 
 STOP_GRADIENT.function = stop_gradient
 
@@ -110,10 +110,16 @@ def differentiated(
             positions.append(position)
             array: Traced = lifted._array
             cotangents.append(recorder.argument(array.array, f"g{position}"))
+    count = len(targets)
+    # A pass may go on from what has arrived at sources.
+    arrays = [array for _, _, array in arguments] + [recorder._hold(v).now for v in variables]
+    for i, (source, array) in enumerate(zip(sources, arrays, strict=True)):
+        targets.append(wrap(array, recorder.device, tape._source_node(source)))
+        cotangents.append(recorder.argument(array.array, f"b{i}"))
     asleep = Asleep(tape, targets, sources, cotangents, len(recorder._calls))
     gradients: list[Any] = [None] * len(sources)
-    if targets and sources:
-        gradients = tape.gradient(targets, sources, cotangents)
+    if count and sources:
+        gradients = tape.gradient(targets[:count], sources, cotangents[:count])
     return Derivative(
         positions,
         values,
@@ -169,7 +175,9 @@ class Joint:
             len(residuals),
             asleep.derive,
             asleep.pass_of(
-                whole._replace(outputs=tuple(found)), asleep.cotangents, derivative.gradients
+                whole._replace(outputs=tuple(found)),
+                asleep.cotangents[: len(derivative.positions)],
+                derivative.gradients,
             ),
             recorder.custom,
         )
@@ -184,7 +192,7 @@ class Asleep:
 
     Args:
         tape: the tape that recorded the function.
-        targets: the results that have a gradient.
+        targets: the results that have a gradient; behind them the sources, as tensors.
         sources: the tensors and variables to which gradients flow.
         cotangents: the cotangents of the targets, as tensors of the trace.
         calls: the number of calls before the backward pass.

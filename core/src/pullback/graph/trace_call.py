@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -135,9 +136,11 @@ def _traced_once(
                     with watch:
                         result = f(*args, **kwargs)
                 changes = changed(containers)
-                derivative = differentiated(
-                    recorder, tape, tracked, [result, *(value for _, value in changes)]
-                )
+                # A custom gradient runs the user's code.
+                with watch if recorder.custom else nullcontext():
+                    derivative = differentiated(
+                        recorder, tape, tracked, [result, *(value for _, value in changes)]
+                    )
         if watch.missed:
             raise _Missed("has run unseen")
         if recorder.broken is not None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback._dispatch.recording import LOCAL, uncaptured
+from pullback._dispatch.recording import LOCAL
 from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
-from pullback.graph.composites import lowered
-from pullback.graph.control.call import lifted, one_or_all, record_call, trace_now
+from pullback.graph.control.call import (
+    code_of,
+    lifted,
+    one_or_all,
+    record_call,
+    shortened,
+    trace_now,
+)
 from pullback.graph.control.op import define
 from pullback.graph.control.structures import check_alike, tensors
 from pullback.graph.control.subtrace import joined, section
-from pullback.graph.emit import emit_explained
 from pullback.graph.graph import Graph, kinds_of
-from pullback.graph.passes.prepare import ready
-from pullback.graph.passes.simplify import simplify
 from pullback.plugins.records import Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
@@ -109,8 +112,7 @@ def traced_branches(
             if entry.variable is not None
         }
         states = [own.get(key) or values[key] for key in written]
-        with uncaptured():
-            complete.append(simplify(graph._replace(outputs=(*graph.outputs[:count], *states))))
+        complete.append(shortened(trace, graph._replace(outputs=(*graph.outputs[:count], *states))))
     operands = [entry.tensor for entry in outside]
     results = CALLS[name](lifted(trace, [choice])[0], operands, branches=tuple(complete))
     for variable, value in zip(written.values(), results[count:], strict=True):
@@ -149,7 +151,7 @@ class BranchKernel:
     """Runs one of several graphs."""
 
     def __init__(self, name: str, graphs: Sequence[Graph]) -> None:
-        self._codes = [emit_explained(ready(lowered(graph)), "branch") for graph in graphs]
+        self._codes = [code_of(graph, "branch") for graph in graphs]
         self._chosen = CHOSEN[name]
         self._item = graphs[0].device.backend.item
 

@@ -6,9 +6,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pullback._dispatch.general_vjp import pairs
-from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, capturing, reachable
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    Node,
+    Output,
+    capturing,
+    reachable,
+    uncaptured,
+)
 from pullback.dtypes import is_floating
+from pullback.graph.composites import lowered
 from pullback.graph.control.op import control_op
+from pullback.graph.emit import emit_explained
+from pullback.graph.graph import Graph
+from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.simplify import drop_dead, simplify
 from pullback.graph.record import Recorder
 from pullback.ops.creation import full
 from pullback.spec import Op
@@ -18,8 +31,10 @@ from pullback.tensor import Tensor, wrap
 Operand = Any
 
 #: The cotangents of the tensors among the inputs, in order, None where there is none, by the name
-#: of the op: `derivative(inputs, attributes, results, cotangents, wanted)`. The cotangents are
-#: those of the results by position, `wanted` says of each tensor whether its cotangent is.
+#: of the op: `derivative(inputs, attributes, results, cotangents, wanted, begun)`. The cotangents
+#: are those of the results by position, `wanted` says of each tensor whether its cotangent is, and
+#: `begun(positions)` gives what has arrived there so far, to be added to: parts are added in the
+#: order of eager ops.
 DERIVATIVES: dict[str, Callable[..., list[Tensor | None]]] = {}
 
 
@@ -130,15 +145,39 @@ class ControlNode:
         self.attributes = attributes
 
     def vjp(
-        self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None
+        self,
+        node: Node,
+        g: dict[int, Tensor],
+        needed: Collection[Node] | None,
+        take: Callable[[Node], Any],
     ) -> list[tuple[Node, Tensor]]:
         """The cotangents of the inputs, from those of the results by position."""
         inputs, results = node.saved
         wanted = [parent is not None for parent in node.parents]
+
+        def begun(positions: Sequence[int]) -> dict[int, Tensor]:
+            parts = {i: take(parent) for i in positions if (parent := node.parents[i]) is not None}
+            return {i: part for i, part in parts.items() if part is not None}
+
         derivative = DERIVATIVES[self.name]
-        return pairs(node, derivative(inputs, self.attributes, results, g, wanted))
+        return pairs(node, derivative(inputs, self.attributes, results, g, wanted, begun))
 
 
-def zeros_like(tensor: Tensor) -> Tensor:
+def shortened(trace: Recorder, graph: Graph) -> Graph:
+    """The graph of a branch or step, simplified where no gradient flows through it.
+
+    Where one does, it has the calls of the function: what they share is added up in their order.
+    """
+    recorded = LOCAL.state.recording or trace.is_differentiated
+    with uncaptured():
+        return drop_dead(graph) if recorded else simplify(graph)
+
+
+def code_of(graph: Graph, name: str) -> Callable[..., Any]:
+    """The code of a branch or step, from native arrays."""
+    return emit_explained(ready(simplify(lowered(graph))), name)
+
+
+def zeros_like(tensor: Tensor, zero: float = 0.0) -> Tensor:
     """Zeros of the shape and dtype of a tensor."""
-    return full(tensor.shape, 0, dtype=tensor.dtype, device=tensor._device)
+    return full(tensor.shape, zero, dtype=tensor.dtype, device=tensor._device)

@@ -10,15 +10,19 @@ from pullback._symbols import Break
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
-from pullback.graph.composites import lowered
 from pullback.graph.control.branches import CALLS
-from pullback.graph.control.call import is_tracked, lifted, one_or_all, record_call, trace_now
+from pullback.graph.control.call import (
+    code_of,
+    is_tracked,
+    lifted,
+    one_or_all,
+    record_call,
+    shortened,
+    trace_now,
+)
 from pullback.graph.control.op import define
 from pullback.graph.control.subtrace import Outside, Section, joined, section
-from pullback.graph.emit import emit_explained
 from pullback.graph.graph import Graph, kinds_of
-from pullback.graph.passes.prepare import ready
-from pullback.graph.passes.simplify import simplify
 from pullback.graph.record import Recorder
 from pullback.ops.creation import full
 from pullback.ops.joining import stack, unstack
@@ -85,8 +89,7 @@ def traced_scan(
             *graph.outputs[carries:results],
         ),
     )
-    with uncaptured():
-        body = simplify(body)
+    body = shortened(trace, body)
     found = _call_scan(
         [entry.tensor for entry in split.constants],
         [*init, *(entry.tensor for entry in split.states)],
@@ -137,8 +140,7 @@ def traced_while(
             *graph.inputs[:carries],
             *split.state_inputs(graph),
         ]
-        with uncaptured():
-            graphs.append(simplify(graph._replace(inputs=_numbered(inputs))))
+        graphs.append(shortened(trace, graph._replace(inputs=_numbered(inputs))))
     found = _call_while(
         [entry.tensor for entry in split.constants],
         [*init, *(entry.tensor for entry in split.states)],
@@ -259,7 +261,7 @@ class ScanKernel:
     """Runs the graph of a step for each element."""
 
     def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
-        self._code = emit_explained(ready(lowered(body)), "step")
+        self._code = code_of(body, "step")
         self._body = body
         self._carries = carries
         self._order = _order(length, reverse)
@@ -280,8 +282,8 @@ class WhileKernel:
     """Runs the graph of a step while that of the condition gives true."""
 
     def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
-        self._test = emit_explained(ready(lowered(test)), "condition")
-        self._code = emit_explained(ready(lowered(body)), "step")
+        self._test = code_of(test, "condition")
+        self._code = code_of(body, "step")
         self._item = body.device.backend.item
         self._maximum = maximum
 
