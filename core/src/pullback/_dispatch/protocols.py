@@ -86,6 +86,9 @@ class Capturing(Protocol):
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
 
+    def reads_ambient(self) -> None:
+        """Guards what the thread had when the trace began."""
+
     def calls(self, function: object, path: str) -> None:
         """Guards what a function or method of the user's reads that the framework calls."""
 

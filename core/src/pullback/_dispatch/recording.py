@@ -161,6 +161,13 @@ def announce_layer(layer: object) -> None:
         capture.reads(layer)
 
 
+def announce_ambient() -> None:
+    """Tells the trace that runs in this thread, if one does, that it reads what `AMBIENT` names."""
+    capture = capturing()
+    if capture is not None:
+        capture.reads_ambient()
+
+
 def lifted(tensor: Tensor) -> Tensor:
     """A tensor for the trace that runs in this thread; itself where none does."""
     capture = capturing()
@@ -268,10 +275,9 @@ HOOKS = _Hooks()
 #: The number of tapes that record, and of traces that run: the only test on the hot path.
 RECORDING = SharedCount()
 
-#: Functions without arguments whose values are part of the signature of every captured function,
-#: each with what it is: the state of a thread that higher levels have, such as whether a layer is
-#: called for training.
-AMBIENT: list[tuple[Callable[[], Any], str]] = []
+#: Attributes of objects of a thread that higher levels have, such as whether a layer is called for
+#: training, each with what it is. A captured function that reads them has a program for each value.
+AMBIENT: list[tuple[object, str, str]] = []
 
 _THREADS = itertools.count()
 

@@ -10,17 +10,11 @@ import operator
 from collections.abc import Iterable
 from typing import Any, cast
 
-from pullback._dispatch.recording import AMBIENT
 from pullback._symbols import Break
 from pullback.devices import Device
 from pullback.graph.foreign import has_drawn, set_state
 from pullback.graph.host import Guard, contents, replace
 from pullback.tensor import Tensor
-
-
-def ambient() -> list[Guard]:
-    """The guards for what the thread has: settings that every function may depend on."""
-    return [Guard(read, (), read(), what) for read, what in AMBIENT]
 
 
 def settled(

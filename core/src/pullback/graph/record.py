@@ -20,6 +20,7 @@ from pullback import errors
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import (
+    AMBIENT,
     CONSTANT,
     LOCAL,
     RECORDING,
@@ -72,6 +73,7 @@ class Recorder(Trace):
         #: What the function reads outside.
         self.places = Reads()
         self.effects = Changes(self)
+        self._ambient = [(owner, name, getattr(owner, name), what) for owner, name, what in AMBIENT]
         self._handles: dict[int, tuple[Tensor, Traced]] = {}
         self._host_arrays: dict[tuple[str, DType], Traced] = {}
         self._generators: dict[int, tuple[Any, tuple[int, int]]] = {}
@@ -230,10 +232,16 @@ class Recorder(Trace):
     @unseen
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
+        self.reads_ambient()
         self.places.register(layer, type(layer).__name__)
         own = self.places.register(vars(layer), type(layer).__name__)
         self.places.item(own, "call")
         self.places.attribute(layer, "call")
+
+    def reads_ambient(self) -> None:
+        """Guards what the thread had when the trace began."""
+        for owner, name, value, what in self._ambient:
+            self.guards[getattr, id(owner), name] = Guard(getattr, (owner, name), value, what)
 
     @unseen
     def calls(self, function: object, path: str) -> None:

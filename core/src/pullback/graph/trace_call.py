@@ -12,7 +12,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break, Late
 from pullback.graph.foreign import is_foreign_array
-from pullback.graph.guards import ambient, settled
+from pullback.graph.guards import settled
 from pullback.graph.host import Guard, replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
@@ -94,7 +94,6 @@ def _traced_once(
     places.register(f, name)
     for path, value in objects:
         places.register(value, path)
-    guards = ambient()
     watch = Watch(places)
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
@@ -151,7 +150,7 @@ def _traced_once(
                     "assigns parts of an argument",
                     "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
                 )
-        found = [*guards, *places.guards, *recorder.guards.values()]
+        found = [*places.guards, *recorder.guards.values()]
         _check_changes(changes, containers, found)
         program = Program(
             signature,

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TypeAlias
 
 from pullback import dtypes, errors
-from pullback._dispatch.recording import AMBIENT
+from pullback._dispatch.recording import AMBIENT, announce_ambient
+from pullback._symbols import TRACES
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers.calls import CALLS
@@ -140,10 +141,15 @@ class policy:
 
 def active_policy() -> Policy | None:
     """The policy that new layers follow."""
+    announce_ambient()
     return _ACTIVE.policy
 
 
-AMBIENT.append((lambda: (CALLS.training, CALLS.depth > 0, _ACTIVE.policy), "the call of a layer"))
+AMBIENT += [
+    (CALLS, "training", "whether a layer is called for training"),
+    (CALLS, "depth", "the number of layers in whose call it is"),
+    (_ACTIVE, "policy", "the policy of layers"),
+]
 
 
 class StoredVariable(Variable):
@@ -165,6 +171,8 @@ class StoredVariable(Variable):
 
     def __pullback_tensor__(self) -> Tensor:
         tensor = super().__pullback_tensor__()
+        if TRACES.count:
+            announce_ambient()
         if not CALLS.depth or CALLS.building:
             return tensor
         return astype(tensor, self._compute_dtype)

@@ -179,6 +179,10 @@ class Subtrace(Recorder):
         """Guards the attributes that a layer reads when it is called."""
         self.parent.reads(layer)
 
+    def reads_ambient(self) -> None:
+        """Guards what the thread had when the trace began."""
+        self.parent.reads_ambient()
+
     def calls(self, function: object, path: str) -> None:
         """Guards what a function or method of the user's reads that the framework calls."""
         self.parent.calls(function, path)
