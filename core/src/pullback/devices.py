@@ -10,7 +10,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from types import NoneType, TracebackType
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
@@ -81,12 +81,7 @@ class Device:
         _context.device = self
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _context.device = _context.outer.pop()
 
     def __str__(self) -> str:

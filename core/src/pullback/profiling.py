@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from time import perf_counter_ns
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pullback import errors
@@ -94,12 +93,7 @@ class Profile:
         observation.start(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         observation.stop(self)
         with self._lock:
             if self._started is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.convert import unflatten
 from pullback.conformance.accuracy import eps
 from pullback.conformance.case import Case, as_tuple, results, widen
 from pullback.conformance.compare import require
@@ -30,7 +31,6 @@ class ReferenceLoss:
         self.d = Differentiation(case)
         outputs = as_tuple(case.call())
         self.floating = [i for i, output in enumerate(outputs) if dtypes.is_floating(output.dtype)]
-        self.cotangents = self.d.cotangents()
         # As the reference gets them: integers that the op takes as floats are converted.
         self.flat = [
             widen(leaf, np.float64)
@@ -48,13 +48,10 @@ class ReferenceLoss:
         flat = list(self.flat)
         for i, value in zip(self.d.wanted, point, strict=True):
             flat[i] = value
-        inputs = [
-            flat.pop(0) if length is None else [flat.pop(0) for _ in range(length)]
-            for length in self.d.lengths
-        ]
+        inputs = unflatten(flat, tuple(self.d.lengths))
         with np.errstate(all="ignore"):
             expected = results(self.case.suite.reference(*inputs, **self.case.sample.attributes))
-        wide = [np.asarray(widen(g, np.float64)) for g in self.cotangents]
+        wide = [np.asarray(widen(g, np.float64)) for g in self.d.cotangents]
         return inner(wide, [expected[i] for i in self.floating])
 
 
@@ -67,11 +64,10 @@ def reference_gradient(case: Case) -> None:
     """Checks that the gradient has the dtype of its input and agrees with differences."""
     loss = ReferenceLoss(case)
     d = loss.d
-    if not d.wanted or not loss.cotangents:
+    if not d.cotangents:
         return
-    names = [d.names[i] for i in d.wanted]
-    by_tape = d.gradient(d.tensors(d.point), d.tensors(loss.cotangents))
-    gradients = settle(case, by_tape, d.point, names, "the gradient")
+    by_tape = d.gradient(d.tensors(d.point), d.tensors(d.cotangents))
+    gradients = settle(case, by_tape, d.point, d.wanted_names, "the gradient")
     if case.suite.compare is not None or case.dtype is None:
         return
     differences(
@@ -79,7 +75,7 @@ def reference_gradient(case: Case) -> None:
         loss,
         loss.point,
         [np.asarray(widen(g, np.float64)) for g in gradients],
-        names,
+        d.wanted_names,
         elements=FIRST_ELEMENTS,
         tolerance=NARROW_EPS * eps(case.dtype),
         quantity="the gradient",
@@ -93,9 +89,9 @@ def reference_second_gradient(case: Case) -> None:
     """Checks that the gradient of <gradient, v> along u is the mixed second difference."""
     loss = ReferenceLoss(case)
     d = loss.d
-    if not d.wanted or not loss.cotangents or case.suite.compare is not None or case.dtype is None:
+    if not d.cotangents or case.suite.compare is not None or case.dtype is None:
         return
-    xs, cotangents = d.tensors(d.point), d.tensors(loss.cotangents)
+    xs, cotangents = d.tensors(d.point), d.tensors(d.cotangents)
     with GradientTape() as outer:
         outer.watch(xs)
         first = d.gradient(xs, cotangents)
@@ -105,8 +101,7 @@ def reference_second_gradient(case: Case) -> None:
     # Other inputs do not change.
     vs = [_unit(d, x) if k in live else np.zeros_like(x) for k, x in enumerate(d.point)]
     by_tape = outer.gradient([first[k] for k in live], xs, d.tensors([vs[k] for k in live]))
-    names = [d.names[i] for i in d.wanted]
-    second = settle(case, by_tape, d.point, names, "the second gradient")
+    second = settle(case, by_tape, d.point, d.wanted_names, "the second gradient")
     us = [_unit(d, x) for x in d.point]
     h = SECOND_STEP
 

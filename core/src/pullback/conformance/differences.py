@@ -8,12 +8,14 @@ real part of g, an imaginary step its imaginary part.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.convert import unflatten
 from pullback.conformance.case import Case, as_tuple, to_tensor
 from pullback.conformance.compare import ConformanceError, require
 from pullback.conformance.sample import Array
@@ -57,6 +59,11 @@ class Differentiation:
         """The inputs that have a gradient."""
         return [self.flat[i] for i in self.wanted]
 
+    @property
+    def wanted_names(self) -> list[str]:
+        """Their names."""
+        return [self.names[i] for i in self.wanted]
+
     def tensors(self, point: list[Array]) -> list[Tensor]:
         """A point as tensors on the device."""
         return [to_tensor(value, self.case.device) for value in point]
@@ -66,13 +73,7 @@ class Differentiation:
         flat = [to_tensor(value, self.case.device) for value in self.flat]
         for i, tensor in zip(self.wanted, point, strict=True):
             flat[i] = tensor
-        inputs: list[Any] = []
-        for length in self.lengths:
-            if length is None:
-                inputs.append(flat.pop(0))
-            else:
-                inputs.append([flat.pop(0) for _ in range(length)])
-        outputs = as_tuple(self.case.call(inputs))
+        outputs = as_tuple(self.case.call(unflatten(flat, tuple(self.lengths))))
         return [output for output in outputs if dtypes.is_floating(output.dtype)]
 
     def gradient(self, point: list[Tensor], cotangents: list[Tensor]) -> list[Tensor | None]:
@@ -83,9 +84,11 @@ class Differentiation:
         gradients: list[Tensor | None] = tape.gradient(results, point, cotangents)
         return gradients
 
+    @cached_property
     def cotangents(self) -> list[Array]:
-        """A random cotangent for each floating result."""
-        return [self.like(output.numpy()) for output in self.run(self.tensors(self.point))]
+        """A random cotangent for each floating result; none where no input has a gradient."""
+        results = self.run(self.tensors(self.point)) if self.wanted else []
+        return [self.like(output.numpy()) for output in results]
 
     def like(self, value: Array) -> Array:
         """Random numbers of the shape and dtype of `value`."""

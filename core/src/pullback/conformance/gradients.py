@@ -56,12 +56,9 @@ def has_wide(case: Case) -> bool:
 def gradient(case: Case) -> None:
     """Checks the gradient of every differentiable input, its shape and its dtype."""
     d = Differentiation(case)
-    if not d.wanted:
-        return
-    point, cotangents = d.point, d.cotangents()
+    point, cotangents, names = d.point, d.cotangents, d.wanted_names
     if not cotangents:
         return
-    names = [d.names[i] for i in d.wanted]
     by_tape = d.gradient(d.tensors(point), d.tensors(cotangents))
     gradients = settle(case, by_tape, point, names, "the gradient")
     differences(
@@ -80,12 +77,9 @@ def gradient(case: Case) -> None:
 def second_gradient(case: Case) -> None:
     """Checks the gradient of <gradient, v> with respect to the inputs and to the cotangent."""
     d = Differentiation(case)
-    if not d.wanted:
-        return
-    point, cotangents = d.point, d.cotangents()
+    point, cotangents, names = d.point, d.cotangents, d.wanted_names
     if not cotangents:
         return
-    names = [d.names[i] for i in d.wanted]
     xs, cs = d.tensors(point), d.tensors(cotangents)
     with GradientTape() as outer:
         outer.watch([xs, cs])
@@ -141,12 +135,9 @@ def second_gradient(case: Case) -> None:
 def narrow_gradient(case: Case) -> None:
     """Checks that the gradient in a narrower dtype has that dtype and the value of float64."""
     d = Differentiation(case)
-    if not d.wanted:
-        return
-    point, cotangents = d.point, d.cotangents()
+    point, cotangents, names = d.point, d.cotangents, d.wanted_names
     if not cotangents or case.dtype is None:
         return
-    names = [d.names[i] for i in d.wanted]
     by_tape = d.gradient(d.tensors(point), d.tensors(cotangents))
     gradients = settle(case, by_tape, point, names, "the gradient")
     if case.suite.compare is not None:

@@ -7,7 +7,6 @@ float16, whose range is small, gradients need `pb.optimizers.LossScale`.
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 from typing import TypeAlias
 
 from pullback import dtypes, errors
@@ -130,12 +129,7 @@ class policy:
             _ACTIVE.policy = self._value
         return _ACTIVE.policy
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _ACTIVE.policy = self._outer.pop()
 
 

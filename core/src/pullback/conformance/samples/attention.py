@@ -65,12 +65,8 @@ _CASES: tuple[tuple[Any, dict[str, Any], str], ...] = (
     ((_Q[0, 0], _K[0, 0], _V[0, 0], None), {}, "no heads"),
     ((_Q[:0], _K[:0], _V[:0], None), {}, "empty"),
 )
-suite(
-    "scaled_dot_product_attention",
-    _attention,
-    scale=_size,
-    without={"large": "every query meets every key"},
-)(
+_LARGE = {"large": "every query meets every key"}
+suite("scaled_dot_product_attention", _attention, scale=_size, without=_LARGE)(
     *(call(*inputs, **how, note=note) for inputs, how, note in _CASES),
     wrong(errors.ShapeError, _Q, _K[..., :4], _V),
     wrong(errors.ShapeError, _Q, _K, _V[..., :5, :]),
@@ -122,9 +118,6 @@ def _with_residuals(inputs: Any, how: dict[str, Any]) -> Any:
     return (*inputs, out, normalizer, normal(*out.shape, seed=9))
 
 
-suite(
-    "scaled_dot_product_attention_gradient",
-    _gradient,
-    scale=_gradient_scale,
-    without={"large": "every query meets every key"},
-)(*(call(*_with_residuals(inputs, how), **how, note=note) for inputs, how, note in _CASES))
+suite("scaled_dot_product_attention_gradient", _gradient, scale=_gradient_scale, without=_LARGE)(
+    *(call(*_with_residuals(inputs, how), **how, note=note) for inputs, how, note in _CASES)
+)

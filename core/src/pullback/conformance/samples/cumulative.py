@@ -72,6 +72,10 @@ def _running_logsumexp(x: Array, *, axis: int | None = None) -> Array:
     return np.moveaxis(y, -1, axis or 0)
 
 
+def _extrema(function: Any) -> Any:
+    return lambda x, *, axis=None: function.accumulate(x, axis=axis or 0)
+
+
 suite("cumulative_sum", _running(np.cumsum, 0))(
     *_samples(normal(3, 4)),
     *_initial(normal(3, 4)),
@@ -94,13 +98,7 @@ suite("cumulative_logsumexp", _running_logsumexp)(
     rough(np.array([-np.inf, -np.inf, 0.0]), note="empty sums"),
     *_ERRORS,
 )
-suite(
-    "cumulative_max",
-    lambda x, *, axis=None: np.maximum.accumulate(x, axis=axis or 0),
-    either_zero=True,
-)(*_samples(distinct(3, 5)), call(integers(-5, 5, 7)), *_ERRORS)
-suite(
-    "cumulative_min",
-    lambda x, *, axis=None: np.minimum.accumulate(x, axis=axis or 0),
-    either_zero=True,
-)(*_samples(distinct(3, 5)), call(integers(-5, 5, 7)), *_ERRORS)
+for _name, _larger in (("max", np.maximum), ("min", np.minimum)):
+    suite(f"cumulative_{_name}", _extrema(_larger), either_zero=True)(
+        *_samples(distinct(3, 5)), call(integers(-5, 5, 7)), *_ERRORS
+    )

@@ -146,12 +146,8 @@ def _sigmoid_cross_entropy(logits: Array, labels: Array) -> Array:
     return np.where(labels == 0, 0, labels * yes) + np.where(labels == 1, 0, (1 - labels) * no)
 
 
-suite(
-    "sigmoid_cross_entropy_with_logits",
-    _sigmoid_cross_entropy,
-    domain={"labels": (0, 1)},
-    integer_domain={"labels": (0, 1)},
-)(
+_UNIT = {"domain": {"labels": (0, 1)}, "integer_domain": {"labels": (0, 1)}}
+suite("sigmoid_cross_entropy_with_logits", _sigmoid_cross_entropy, **_UNIT)(
     call(away(3, 4) * 3, uniform(0.1, 0.9, 3, 4)),
     call(away(3, 4), uniform(0.1, 0.9, 4), note="broadcast"),
     call(away(seed=1), uniform(0.1, 0.9), note="0-d"),

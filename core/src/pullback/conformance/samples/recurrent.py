@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,34 +32,44 @@ def _or_zero(bias: Array) -> Array:
     return 0 if bias is None else bias
 
 
-def _lstm(
+def _run_lstm(
     x: Array, h: Array, c: Array, kernel: Array, recurrent: Array, bias: Array = None,
     mask: Array = None, *, reverse: bool = False,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    out = np.zeros((*x.shape[:2], h.shape[1]), x.dtype)
+) -> tuple[Array, Array, Array, Array, Array]:  # fmt: skip
+    """The results, and what the op keeps: gates and cells of every step."""
+    out, gates, cells = (np.zeros((*x.shape[:2], n * h.shape[1]), x.dtype) for n in (1, 4, 1))
     for t, there in _steps(x, mask, reverse):
         z = x[:, t] @ kernel + h @ recurrent + _or_zero(bias)
         i, f, g, o = np.split(z, 4, axis=1)
-        cell = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-        h = np.where(there, _sigmoid(o) * np.tanh(cell), h)
-        c = np.where(there, cell, c)
-        out[:, t] = h
-    return out, h, c
+        i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+        cell = f * c + i * g
+        h, c = np.where(there, o * np.tanh(cell), h), np.where(there, cell, c)
+        out[:, t], cells[:, t], gates[:, t] = h, c, np.concatenate([i, f, g, o], axis=1)
+    return out, h, c, gates, cells
 
 
-def _gru(
+def _lstm(*inputs: Array, **how: Any) -> tuple[Array, ...]:
+    return _run_lstm(*inputs, **how)[:3]
+
+
+def _run_gru(
     x: Array, h: Array, kernel: Array, recurrent: Array, bias: Array = None,
     recurrent_bias: Array = None, mask: Array = None, *, reverse: bool = False,
-) -> tuple[Array, Array]:  # fmt: skip
-    out = np.zeros((*x.shape[:2], h.shape[1]), x.dtype)
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """The results, and what the op keeps: gates and candidates of every step."""
+    out, gates, candidates = (np.zeros((*x.shape[:2], n * h.shape[1]), x.dtype) for n in (1, 3, 1))
     for t, there in _steps(x, mask, reverse):
         az, ar, an = np.split(x[:, t] @ kernel + _or_zero(bias), 3, axis=1)
         bz, br, bn = np.split(h @ recurrent + _or_zero(recurrent_bias), 3, axis=1)
         z, r = _sigmoid(az + bz), _sigmoid(ar + br)
         n = np.tanh(an + r * bn)
         h = np.where(there, z * h + (1 - z) * n, h)
-        out[:, t] = h
-    return out, h
+        out[:, t], candidates[:, t], gates[:, t] = h, bn, np.concatenate([z, r, n], axis=1)
+    return out, h, gates, candidates
+
+
+def _gru(*inputs: Array, **how: Any) -> tuple[Array, ...]:
+    return _run_gru(*inputs, **how)[:2]
 
 
 def _simple(
@@ -198,55 +210,14 @@ def _gru_gradient(
     return dx, dh, dkernel, drecurrent, dbias, dextra
 
 
-def _lstm_residuals(full: list[Array], mask: Array, reverse: bool) -> Any:
-    """What the op keeps: outputs, gates and cells of every step, with no bias."""
-    x, h, c, kernel, recurrent = full
-    batch, time, _ = x.shape
-    out, gates, cells = (np.zeros((batch, time, width)) for width in (3, 12, 3))
-    for t, there in _steps(x, mask, reverse):
-        i, f, g, o = np.split(x[:, t] @ kernel + h @ recurrent, 4, axis=1)
-        gates[:, t] = np.concatenate([_sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)], axis=1)
-        step = [part[:, None] for part in (x[:, t], there)]
-        _, h, c = _lstm(step[0], h, c, kernel, recurrent, None, step[1][..., 0])
-        out[:, t], cells[:, t] = h, c
-    return out, gates, cells
-
-
-def _gru_residuals(full: list[Array], mask: Array, reverse: bool) -> Any:
-    """What the op keeps: outputs, gates and candidates of every step, with no biases."""
-    x, h, kernel, recurrent = full
-    batch, time, _ = x.shape
-    out, gates, candidates = (np.zeros((batch, time, width)) for width in (3, 9, 3))
-    for t, there in _steps(x, mask, reverse):
-        (az, ar, an), (bz, br, bn) = (
-            np.split(part, 3, axis=1) for part in (x[:, t] @ kernel, h @ recurrent)
-        )
-        z, r = _sigmoid(az + bz), _sigmoid(ar + br)
-        gates[:, t] = np.concatenate([z, r, np.tanh(an + r * bn)], axis=1)
-        candidates[:, t] = bn
-        _, h = _gru(x[:, t, None], h, kernel, recurrent, None, None, there)
-        out[:, t] = h
-    return out, gates, candidates
-
-
-def _gradient_samples(gates: int, states: int, residuals: Any) -> list[Sample]:
-    samples = []
-    for mask, reverse in ((None, False), (None, True), (_MASK, False), (_MASK, True)):
-        full = _inputs(gates, states, 0)
-        found = residuals(full, mask, reverse)
+def _gradient_samples(gates: int, states: int, run: Any) -> Iterator[Sample]:
+    for mask, reverse in itertools.product((None, _MASK), (False, True)):
+        full, biases = _inputs(gates, states, 0), (None,) * (3 - states)
+        out, *results = run(*full, *biases, mask, reverse=reverse)
         cotangents = (normal(3, 4, 3, seed=8), *(normal(3, 3, seed=9 + i) for i in range(states)))
-        samples.append(
-            call(
-                *full,
-                mask,
-                *found,
-                *cotangents,
-                reverse=reverse,
-                dtypes=("float32", "float64"),
-                note=f"mask {mask is not None}, reverse {reverse}",
-            )
-        )
-    return samples
+        note = f"mask {mask is not None}, reverse {reverse}"
+        inputs = (*full, mask, out, *results[states:], *cotangents)
+        yield call(*inputs, reverse=reverse, dtypes=("float32", "float64"), note=note)
 
 
 def _gradient_terms(reference: Any) -> Any:
@@ -258,15 +229,10 @@ def _gradient_terms(reference: Any) -> Any:
     return scale
 
 
-suite(
-    "lstm_gradient",
-    _lstm_gradient,
-    scale=_gradient_terms(_lstm_gradient),
-    without={"large": "the reference takes one step at a time"},
-)(*_gradient_samples(4, 2, _lstm_residuals))
-suite(
-    "gru_gradient",
-    _gru_gradient,
-    scale=_gradient_terms(_gru_gradient),
-    without={"large": "the reference takes one step at a time"},
-)(*_gradient_samples(3, 1, _gru_residuals))
+_STEPS = {"large": "the reference takes one step at a time"}
+suite("lstm_gradient", _lstm_gradient, scale=_gradient_terms(_lstm_gradient), without=_STEPS)(
+    *_gradient_samples(4, 2, _run_lstm)
+)
+suite("gru_gradient", _gru_gradient, scale=_gradient_terms(_gru_gradient), without=_STEPS)(
+    *_gradient_samples(3, 1, _run_gru)
+)

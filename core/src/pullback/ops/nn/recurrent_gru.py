@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback._dispatch import op
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import matmul
@@ -28,7 +26,7 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import sum
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
-from pullback.shapes import Shape
+from pullback.shapes import Shape, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
@@ -49,18 +47,13 @@ def _gru_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     return [(batch, time, units), (batch, units)]
 
 
-def _gru_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
-    _gru_units(*shapes)
-    return attributes
-
-
 @op(
     shape=_gru_shapes,
     dtype=float_and_mask(2),
     accuracy=ACCUMULATED,
     outputs=("out", "h"),
     residuals=("gates", "candidates"),
-    normalize=_gru_checked,
+    normalize=checked(_gru_shapes),
 )
 def gru(
     x: Tensor,
@@ -124,16 +117,10 @@ def gru(
     )
 
 
-def _gru_same_shapes(*shapes: Shape, **_: object) -> list[Shape]:
-    """The shapes of the inputs that have gradients."""
-    x, h, kernel, recurrent = shapes[:4]
-    return [x, h, kernel, recurrent, (recurrent[1],), (recurrent[1],)]
-
-
-def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
+def _gradient_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     *inputs, mask, out, gates, candidates, out_g, h_g = shapes
     units = _gru_units(*inputs, None, None, mask)
-    batch, time, _ = inputs[0]
+    batch, time, _features = inputs[0]
     steps = (batch, time, units)
     check_results(
         {
@@ -144,15 +131,15 @@ def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
             "h_g": (h_g, (batch, units)),
         }
     )
-    return attributes
+    return [*inputs, (3 * units,), (3 * units,)]
 
 
 @op(
-    shape=_gru_same_shapes,
+    shape=_gradient_shapes,
     dtype=gradient_dtypes(6),
     accuracy=ACCUMULATED,
     outputs=("dx", "dh", "dkernel", "drecurrent", "dbias", "drecurrent_bias"),
-    normalize=_gradient_checked,
+    normalize=checked(_gradient_shapes),
     public=False,
 )
 def gru_gradient(

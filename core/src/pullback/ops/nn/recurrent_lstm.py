@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback._dispatch import op
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import matmul
@@ -28,7 +26,7 @@ from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import sum
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
-from pullback.shapes import Shape
+from pullback.shapes import Shape, checked
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
@@ -49,11 +47,6 @@ def _lstm_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     return [(batch, time, units), (batch, units), (batch, units)]
 
 
-def _lstm_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
-    _lstm_units(*shapes)
-    return attributes
-
-
 # ACCUMULATED: a matrix product per step.
 @op(
     shape=_lstm_shapes,
@@ -61,7 +54,7 @@ def _lstm_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, obj
     accuracy=ACCUMULATED,
     outputs=("out", "h", "c"),
     residuals=("gates", "cells"),
-    normalize=_lstm_checked,
+    normalize=checked(_lstm_shapes),
 )
 def lstm(
     x: Tensor,
@@ -124,16 +117,10 @@ def lstm(
     )
 
 
-def _same_shapes(*shapes: Shape, **_: object) -> list[Shape]:
-    """The shapes of the inputs that have gradients."""
-    x, h, c, kernel, recurrent = shapes[:5]
-    return [x, h, c, kernel, recurrent, (recurrent[1],)]
-
-
-def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, object]:
+def _gradient_shapes(*shapes: Shape, **_: object) -> list[Shape]:
     *inputs, mask, out, gates, cells, out_g, h_g, c_g = shapes
     units = _lstm_units(*inputs, None, mask)
-    batch, time, _ = inputs[0]
+    batch, time, _features = inputs[0]
     steps, state = (batch, time, units), (batch, units)
     check_results(
         {
@@ -145,15 +132,15 @@ def _gradient_checked(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
             "c_g": (c_g, state),
         }
     )
-    return attributes
+    return [*inputs, (4 * units,)]
 
 
 @op(
-    shape=_same_shapes,
+    shape=_gradient_shapes,
     dtype=gradient_dtypes(6),
     accuracy=ACCUMULATED,
     outputs=("dx", "dh", "dc", "dkernel", "drecurrent", "dbias"),
-    normalize=_gradient_checked,
+    normalize=checked(_gradient_shapes),
     public=False,
 )
 def lstm_gradient(
