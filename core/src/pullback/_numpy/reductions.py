@@ -38,6 +38,15 @@ def _accumulation(op: Function, prepare: Function = asarray) -> Function:
     return reduce
 
 
+def _mean(op: Function) -> Function:
+    def reduce(
+        a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> Any:
+        return op(_as(a, dtype), axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
 def _spread(op: Function) -> Function:
     def reduce(
         a: TensorLike,
@@ -62,15 +71,9 @@ routed("argmax")(_reduction(searching.argmax))
 routed("argmin")(_reduction(searching.argmin))
 routed("sum")(_accumulation(reductions.sum))
 routed("prod")(_accumulation(reductions.prod))
+routed("mean")(_mean(reductions.mean))
 routed("var")(_spread(reductions.var))
 routed("std")(_spread(reductions.std))
-
-
-@routed("mean")
-def _(
-    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Any:
-    return reductions.mean(_as(a, dtype), axis=axis, keepdims=keepdims)
 
 
 @routed("ptp")
@@ -124,40 +127,16 @@ def _nan_mean(a: TensorLike, axis: Axes, keepdims: bool) -> tuple[Any, Any]:
     return total / count, count
 
 
-@routed("nanmean")
-def _(
-    a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Any:
-    return _nan_mean(_as(a, dtype), axis, keepdims)[0]
-
-
-def _nan_var(a: TensorLike, axis: Axes, ddof: float, keepdims: bool) -> Any:
+def _nan_var(a: TensorLike, *, axis: Axes, correction: float, keepdims: bool) -> Any:
     mean, _ = _nan_mean(a, axis, True)
     away = _present(a - mean, 0)[0]
     _, count = _nan_mean(a, axis, keepdims)
-    return reductions.sum(away * away, axis=axis, keepdims=keepdims) / (count - ddof)
+    return reductions.sum(away * away, axis=axis, keepdims=keepdims) / (count - correction)
 
 
-@routed("nanvar")
-def _(
-    a: TensorLike,
-    axis: Axes = None,
-    dtype: DTypeLike | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-) -> Any:
-    return _nan_var(_as(a, dtype), axis, ddof, keepdims)
-
-
-@routed("nanstd")
-def _(
-    a: TensorLike,
-    axis: Axes = None,
-    dtype: DTypeLike | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-) -> Any:
-    return sqrt(_nan_var(_as(a, dtype), axis, ddof, keepdims))
+routed("nanmean")(_mean(lambda a, *, axis, keepdims: _nan_mean(a, axis, keepdims)[0]))
+routed("nanvar")(_spread(_nan_var))
+routed("nanstd")(_spread(lambda a, **how: sqrt(_nan_var(a, **how))))
 
 
 # Cumulative.
