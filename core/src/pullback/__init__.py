@@ -52,13 +52,7 @@ from pullback._namespace.info import (
     executing_eagerly,
 )
 from pullback._version import __version__
-from pullback.devices import (
-    Device,
-    default_device,
-    device,
-    devices,
-    set_default_device,
-)
+from pullback.devices import Device, default_device, device, devices, set_default_device
 from pullback.dtypes import DType
 from pullback.ops.arithmetic import *
 from pullback.ops.comparison import *

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import errors
-from pullback._numpy.table import Unsupported, routed
+from pullback._numpy.table import Function, Unsupported, flattened, routed
 from pullback.dtypes import DTypeLike
 from pullback.ops import indexing, manipulation, padding, repeating
 from pullback.ops.comparison import not_equal
@@ -84,22 +84,16 @@ def _with_axes(a: TensorLike, count: int) -> Any:
     return reshape(a, (*[1] * (count - a.ndim), *a.shape))
 
 
-@routed("atleast_1d")
-def _(*arys: TensorLike) -> Any:
-    found = tuple([_with_axes(a, 1) for a in arys])
-    return found[0] if len(found) == 1 else found
+def _at_least(count: int) -> Function:
+    def enlarge(*arys: TensorLike) -> Any:
+        found = tuple([_with_axes(a, count) for a in arys])
+        return found[0] if len(found) == 1 else found
+
+    return enlarge
 
 
-@routed("atleast_2d")
-def _(*arys: TensorLike) -> Any:
-    found = tuple([_with_axes(a, 2) for a in arys])
-    return found[0] if len(found) == 1 else found
-
-
-@routed("atleast_3d")
-def _(*arys: TensorLike) -> Any:
-    found = tuple([_with_axes(a, 3) for a in arys])
-    return found[0] if len(found) == 1 else found
+for _count in (1, 2, 3):
+    routed(f"atleast_{_count}d")(_at_least(_count))
 
 
 @routed("broadcast_to")
@@ -187,22 +181,19 @@ def _(
 
 @routed("take")
 def _(a: TensorLike, indices: TensorLike, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = reshape(a, -1), 0
+    a, axis = flattened(a, axis)
     return indexing.take(a, indices, axis=axis)
 
 
 @routed("take_along_axis")
 def _(arr: TensorLike, indices: TensorLike, axis: int | None = -1) -> Any:
-    if axis is None:
-        arr, axis = reshape(arr, -1), 0
+    arr, axis = flattened(arr, axis)
     return indexing.take_along_axis(arr, indices, axis=axis)
 
 
 @routed("compress")
 def _(condition: TensorLike, a: TensorLike, axis: int | None = None) -> Any:
-    if axis is None:
-        a, axis = reshape(a, -1), 0
+    a, axis = flattened(a, axis)
     return indexing.take(a, nonzero(condition)[0], axis=axis)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from pullback.conformance.sample import Array
+from pullback.conformance.sample import Array, Sample, call
 
 
 def normal(*shape: int, seed: int = 0) -> Array:
@@ -46,3 +48,15 @@ def integers(low: int, high: int, *shape: int, seed: int = 0) -> Array:
 def booleans(*shape: int, seed: int = 0) -> Array:
     """Boolean values."""
     return np.random.default_rng([seed, *shape, 5]).integers(0, 2, shape).astype(np.bool_)
+
+
+def pairs(
+    first: Callable[..., Array], second: Callable[..., Array], *, seed: int = 1
+) -> tuple[Sample, ...]:
+    """Samples of two inputs by these draws: of one shape, broadcast, 0-d and empty."""
+    return (
+        call(first(3, 4), second(3, 4, seed=seed)),
+        call(first(3, 1), second(4, seed=seed), note="broadcast"),
+        call(first(), second(seed=seed), note="0-d"),
+        call(normal(0, 3), normal(1, 3), note="empty"),
+    )

@@ -27,12 +27,7 @@ from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
-from pullback.graph.passes.updates import (
-    changed,
-    early_writes,
-    updates_in_place,
-    updates_last,
-)
+from pullback.graph.passes.updates import changed, early_writes, updates_in_place, updates_last
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save

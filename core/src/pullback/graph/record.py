@@ -38,15 +38,7 @@ from pullback.graph.capture import Trace, Traced, TracedDevice, operand_of
 from pullback.graph.changes import Changes, Held
 from pullback.graph.composites import body_of
 from pullback.graph.control.op import STOP_GRADIENT
-from pullback.graph.graph import (
-    Call,
-    Draw,
-    Graph,
-    Handle,
-    HostArray,
-    State,
-    Value,
-)
+from pullback.graph.graph import Call, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.host import Guard, Number, array_of, line_of_program
 from pullback.graph.reads import Reads
 from pullback.graph.tapes import NONE, tapes

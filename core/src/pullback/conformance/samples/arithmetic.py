@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.draws import away, booleans, cnormal, distinct, integers, normal, uniform
+from pullback.conformance.draws import (
+    away,
+    booleans,
+    cnormal,
+    distinct,
+    integers,
+    normal,
+    pairs,
+    uniform,
+)
 from pullback.conformance.sample import Array, call, rough, suite, wrong
 
 _INTEGERS = call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers")
 _COMPLEX = call(cnormal(3, 4), cnormal(4, seed=1), note="complex")
-_REAL_PAIRS = (
-    call(normal(3, 4), away(3, 4, seed=1)),
-    call(normal(3, 1), away(4, seed=1), note="broadcast"),
-    call(normal(), away(seed=1), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
-)
-_PAIRS = (*_REAL_PAIRS, _INTEGERS, _COMPLEX)
+_PAIRS = (*pairs(normal, away), _INTEGERS, _COMPLEX)
 _SPECIAL_PAIRS = rough(
     np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan])[:, None],
     np.array([1.0, -1.0, 0.0, -0.0, np.inf, -np.inf, np.nan]),
@@ -124,10 +129,7 @@ def _heaviside(x1: Array, x2: Array) -> Array:
 
 
 suite("heaviside", _heaviside)(
-    call(away(3, 4), normal(3, 4)),
-    call(away(3, 1), normal(4), note="broadcast"),
-    call(away(), normal(), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
+    *pairs(away, normal, seed=0),
     call(integers(-2, 2, 4, 5), integers(1, 9, 5), note="integers"),
     _SPECIAL_PAIRS,
     *_WRONG_REAL,
@@ -145,10 +147,7 @@ suite(
     integer_domain={"x2": (0, 70)},
     without={"complex": "a power magnifies the rounding of its exponent"},
 )(
-    call(uniform(0.3, 3, 3, 4), normal(3, 4, seed=1)),
-    call(uniform(0.3, 3, 3, 1), normal(4, seed=1), note="broadcast"),
-    call(uniform(0.3, 3), normal(seed=1), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
+    *pairs(partial(uniform, 0.3, 3), normal),
     call(integers(-5, 5, 3, 2), integers(0, 5, 3, 2), note="integers"),
     call(uniform(0.3, 3, 2, 3) + 0.5j, cnormal(3), note="complex"),
     rough(away(3, 2), np.array([2.0, 3.0]), note="negative base"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.draws import booleans, cnormal, integers, normal, uniform
+from pullback.conformance.draws import booleans, cnormal, integers, normal, pairs, uniform
 from pullback.conformance.sample import Array, Sample, call, rough, suite, wrong
 
 _SHAPES = (
@@ -57,10 +57,7 @@ suite("sqrt", np.sqrt)(*_both(_POSITIVE, _NEGATIVE))
 
 _EXTREMES = np.array([0.0, 1e30, -1e30, 700.0, -700.0, np.inf, -np.inf, np.nan])
 _PAIRS = (
-    call(normal(3, 4), normal(3, 4, seed=1)),
-    call(normal(3, 1), normal(4, seed=1), note="broadcast"),
-    call(normal(), normal(seed=1), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
+    *pairs(normal, normal),
     call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
     rough(_EXTREMES[:, None], _EXTREMES, note="extremes"),
     call(np.array([0.5, -3.0]), np.array([0.5, -3.0]), note="equal"),

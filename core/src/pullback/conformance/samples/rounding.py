@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.draws import away, booleans, cnormal, integers, normal
+from pullback.conformance.draws import away, booleans, cnormal, integers, normal, pairs
 from pullback.conformance.sample import Array, call, rough, suite, wrong
 
 _BETWEEN = np.array([-2.7, -1.3, -0.4, 0.3, 0.8, 1.4, 2.6])
@@ -45,10 +45,7 @@ suite("signbit", np.signbit)(
     wrong(errors.DTypeError, integers(0, 3, 3)),
 )
 suite("copysign", np.copysign)(
-    call(away(3, 4), away(3, 4, seed=1)),
-    call(away(3, 1), away(4, seed=1), note="broadcast"),
-    call(away(), away(seed=1), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
+    *pairs(away, away),
     call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
     rough(_SIGNED[:, None], _SIGNED, note="infinities and NaN"),
     wrong(errors.ShapeError, normal(2, 3), normal(2)),

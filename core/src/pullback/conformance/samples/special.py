@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
-from functools import cache
+from functools import cache, partial
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.draws import cnormal, integers, normal, uniform
+from pullback.conformance.draws import cnormal, integers, normal, pairs, uniform
 from pullback.conformance.sample import Array, Sample, call, rough, suite, wrong
 
 # SciPy's functions lose digits near zeros and in tails: these series have 50 digits.
@@ -265,10 +265,7 @@ def _xlogy(x: Array, y: Array) -> Array:
 
 
 suite("xlogy", _xlogy)(
-    call(normal(3, 4), uniform(0.3, 3, 3, 4)),
-    call(normal(3, 1), uniform(0.3, 3, 4), note="broadcast"),
-    call(normal(), uniform(0.3, 3), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
+    *pairs(normal, partial(uniform, 0.3, 3), seed=0),
     call(integers(0, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
     rough(
         np.array([0.0, 0.0, 0.0, 1.0, 2.0, np.inf]),

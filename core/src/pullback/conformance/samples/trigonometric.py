@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import errors
-from pullback.conformance.draws import away, cnormal, integers, normal, uniform
+from pullback.conformance.draws import away, cnormal, integers, normal, pairs, uniform
 from pullback.conformance.sample import Sample, call, rough, suite, wrong
 
 _SPECIAL = rough(np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan]), note="special")
@@ -54,10 +54,7 @@ suite("acosh", np.arccosh)(*_on(1.1, 5, rough(_LARGE, note="all sizes")))
 suite("atanh", np.arctanh)(*_on(-0.9, 0.9, _BOTH_SIGNS))
 
 _POINTS = (
-    call(away(3, 4), away(3, 4, seed=1)),
-    call(away(3, 1), away(4, seed=1), note="broadcast"),
-    call(away(), away(seed=1), note="0-d"),
-    call(normal(0, 3), normal(1, 3), note="empty"),
+    *pairs(away, away),
     call(integers(-5, 5, 3, 2), integers(1, 5, 3, 2), note="integers"),
     rough(
         np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])[:, None],
