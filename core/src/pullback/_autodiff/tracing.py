@@ -43,11 +43,7 @@ Gradients: TypeAlias = "list[Tensor | None]"
 
 
 def trace(
-    target: Tensor,
-    leaves: Sequence[Any],
-    own: Collection[Node],
-    interval: Interval,
-    release: bool,
+    target: Tensor, leaves: Sequence[Any], own: Collection[Node], interval: Interval, release: bool
 ) -> tuple[Gradients | None, Callable[..., Gradients | None] | None]:
     """Runs a backward pass in a trace.
 
