@@ -139,6 +139,8 @@ def from_host(
         if tensor is not None:
             return _stack(value, tensor.device, dtype, device)
     device = as_device(None) if device is None else device
+    if type(value) is np.ndarray and dtype is None and value.dtype in device.backend.dtypes:
+        return wrap(device.backend.from_host(value, device.native, copy=copy), device)
     if type(value) in SCALAR_TYPES:
         if dtype is None and type(value) is int:
             cached = _integer(value, device)

@@ -73,7 +73,11 @@ class Slices:
 
     def at(self, index: Index) -> Element:
         """Returns the element at an index, or those at several, stacked."""
-        return like(self.arrays, iter([array[index] for array in self.flat]))
+        if type(index) is np.ndarray:
+            picked = [array.take(index, 0) for array in self.flat]  # faster than array[index]
+        else:
+            picked = [array[index] for array in self.flat]
+        return like(self.arrays, iter(picked))
 
 
 def _as_arrays(value: object) -> Element:

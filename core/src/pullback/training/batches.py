@@ -31,7 +31,10 @@ class Batch(NamedTuple):
     @property
     def size(self) -> int:
         """The number of items: the size of the first axis."""
-        for part in (self.inputs, self.targets):
+        inputs = self.inputs
+        if type(inputs) is Tensor and inputs.ndim:
+            return inputs.shape[0]
+        for part in (inputs, self.targets):
             for leaf in leaves(part):
                 shape = getattr(leaf, "shape", ())
                 if shape:
