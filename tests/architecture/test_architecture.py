@@ -26,6 +26,7 @@ LEVELS = (
         "_storage_dtypes",
         "dtypes",
         "_array_files",
+        "_locks",
         "_replacing",
         "_namespace.dtypes",
         "casting",

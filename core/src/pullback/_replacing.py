@@ -14,7 +14,6 @@ import platform
 import re
 import shutil
 import stat
-import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pullback import errors
+from pullback._locks import process_lock
 
 __all__ = [
     "actual",
@@ -54,17 +54,7 @@ _PATIENCE = 100
 _CURRENT: set[str] = set()
 
 #: Held while names change, by one thread of this process.
-_LOCK = threading.RLock()
-
-
-def _new_lock() -> None:
-    global _LOCK
-    _LOCK = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    # Another thread may hold it, and a forked process does not have that thread.
-    os.register_at_fork(after_in_child=_new_lock)
+_LOCK = process_lock(globals(), "_LOCK")
 
 
 def as_path(value: object, name: str) -> Path:

@@ -42,7 +42,7 @@ from pullback.tensor import Tensor, wrap
 _CACHED_SCALARS = 256
 _HEAP_TYPE = 1 << 9
 #: Types without methods of the user's.
-_CLOSED = {Tensor, bool, int, float, complex, str, NoneType}
+_CLOSED: set[Any] = {Tensor, bool, int, float, complex, str, NoneType}
 
 
 def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -110,21 +110,23 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
 
 def is_closed(op: Op, values: Iterable[Any], attributes: Mapping[str, Any]) -> bool:
     """Returns whether a call runs the framework's code alone: it gets no objects of the user's."""
-    return op.own and all(map(_is_closed, values)) and all(map(_is_closed, attributes.values()))
+    if not op.own:
+        return False
+    for value in (*values, *attributes.values()):
+        if type(value) not in _CLOSED and not _is_closed(value):
+            return False
+    return True
 
 
 def _is_closed(value: Any) -> bool:
     kind: Any = type(value)
     if kind is tuple or kind is list:
         return all(map(_is_closed, value))
-    return kind in _CLOSED or _is_closed_kind(kind)
-
-
-@functools.lru_cache(256)
-def _is_closed_kind(kind: Any) -> bool:
-    own = kind.__module__.startswith("pullback.")
     # A class in Python may have methods of its own.
-    return own or (issubclass(kind, (np.generic, np.dtype)) and not kind.__flags__ & _HEAP_TYPE)
+    number = issubclass(kind, (np.generic, np.dtype)) and not kind.__flags__ & _HEAP_TYPE
+    if number or kind.__module__.startswith("pullback."):
+        _CLOSED.add(kind)
+    return kind in _CLOSED
 
 
 def _call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:

@@ -182,8 +182,8 @@ def _find(
     attributes: Mapping[str, Any],
 ) -> Kernel | None:
     """The kernel, or None. From now on specialized code finds it too, or the body in its place."""
-    while len(device.tables) <= op.index:
-        device.tables.append({})
+    if len(device.tables) <= op.index:
+        device.tables += [{} for _ in range(len(device.tables), op.index + 1)]
     table = device.tables[op.index]  # before the look-up: what changes meanwhile brings a new one
     kernel = kernel_of(device, op, None if first is None else first.dtype)
     found = kernel

@@ -22,6 +22,7 @@ from pullback.dtypes import DType
 from pullback.graph.graph import Argument, Call, Entry, Graph, Operand, Value
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel, Native
+from pullback.shapes import broadcast, reduce
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 
@@ -124,7 +125,7 @@ class Trace(Backend):
     def close(self) -> None:
         """Forgets the numbers that ops keep as tensors of this device for calls to come."""
         for op in OPS.values():
-            for key in list(op.scalars):
+            for key in list(op.scalars) if op.scalars else ():
                 if key[2] is self.device:
                     op.scalars.pop(key, None)
 
@@ -245,6 +246,8 @@ def _depends_on_values(
     op: Op, inputs: Sequence[Traced | list[Traced] | None], attributes: Mapping[str, object]
 ) -> bool:
     """Returns whether the shapes of the results depend on the values of the inputs."""
+    if op.shape in (broadcast, reduce):
+        return False
     shapes = op.shape(*(each(_shape, value) for value in inputs), **attributes)
     return shapes is None or (isinstance(shapes, list) and None in shapes)
 

@@ -160,11 +160,12 @@ def _write_update(
     arguments = [owners[i] if i in owners else text(x) for i, x in enumerate(call.inputs)]
     arguments += _attributes(source, call)
     others = call._replace(inputs=tuple(x for i, x in enumerate(call.inputs) if i not in owners))
-    later = {*others.values, *call.results}
+    rest = others.values
+    later = {*rest, *call.results}
     _release(source, [value for value in released if value not in later])
     source.line(f"{source.constant(in_place.update)}({', '.join(arguments)})  # {call.op.name}")
     line = source.count
-    _release(source, [value for value in released if value in others.values])
+    _release(source, [value for value in released if value in rest])
     return line
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import os
-import threading
 import time
 import warnings
 from collections.abc import Callable, Collection
@@ -17,6 +15,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
+from pullback._locks import process_lock
 from pullback._symbols import Apart, Break, Late
 from pullback.graph.checked import Expected
 from pullback.graph.found import OFTEN, KnownSignature, SignatureForm
@@ -45,21 +44,13 @@ R = TypeVar("R")
 #: How many programs, and signatures that were called once, a function has before new ones run op by
 #: op; and how many values a number has before it is an input.
 LIMIT, VALUES = 8, 3
+#: Stands for the result of a call to run op by op, of which the next one is traced.
+_BEFORE = object()
 #: How many instances of a class with `__slots__` a captured method remembers.
 KEPT = 4
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
-_TRACING = threading.RLock()
-
-
-def _after_fork() -> None:
-    """Frees the child of a thread that traces in the parent only."""
-    global _TRACING
-    _TRACING = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_TRACING = process_lock(globals(), "_TRACING")
 
 
 class Function(Generic[P, R]):
@@ -292,13 +283,13 @@ class Function(Generic[P, R]):
                 result = MISS if self._eager_because else self._missed(args, kwargs)
             except Late as late:
                 raise late.error from late.error.__cause__
-        if result is MISS:
+        if result is _BEFORE:
             with announced():
                 return self.run_eagerly(args, kwargs)
-        return cast("R", result)
+        return self.run_eagerly(args, kwargs) if result is MISS else cast("R", result)
 
     def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a call that is traced; MISS for one to run op by op."""
+        """The result of a call that is traced; MISS or _BEFORE for one to run op by op."""
         signature = self._signature(args, kwargs)
         form = self._forms.get(signature.form)
         entry = None if form is None else form.entries.get(signature.key)
@@ -311,8 +302,8 @@ class Function(Generic[P, R]):
                     return result
             if self._count() < self._limit:
                 self._add(signature)
-            else:
-                self._fill(signature)
+                return _BEFORE
+            self._fill(signature)
             return MISS
         entry.full = self._count() - (not entry.programs) >= self._limit
         if entry.full:
@@ -368,18 +359,18 @@ class Function(Generic[P, R]):
     # Capturing -----------------------------------------------------------------------------------
 
     def _capture(self, entry: KnownSignature, signature: Signature) -> Any:
-        """The result of a call that is traced; MISS if it has to run op by op."""
+        """The result of a call that is traced; MISS or _BEFORE if it has to run op by op."""
         try:
             return self._traced(entry, signature)
         except Break as error:
             if self._look_at(signature):
-                return MISS
+                return _BEFORE
             if isinstance(error, Apart):
                 entry.apart = True
                 return MISS
             if error.made and not entry.made:
                 entry.made = True
-                return MISS
+                return _BEFORE
             failure = self._error(error)
             if self._strict:
                 raise failure from None
@@ -390,7 +381,7 @@ class Function(Generic[P, R]):
             return MISS
         except Exception:
             if self._look_at(signature):
-                return MISS
+                return _BEFORE
             raise
 
     def _traced(self, entry: KnownSignature, signature: Signature) -> Any:

@@ -7,6 +7,7 @@ an effect. It is made of ops of the op table, at the level at which the device h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -132,13 +133,7 @@ class Draw(Entry):
 Operand: TypeAlias = "Value | tuple[Value, ...] | None"
 
 
-class Call(NamedTuple):
-    """A call of a kernel.
-
-    `attributes` are canonical, as kernels get them. An attribute that is known only at a run is
-    the Value of an input.
-    """
-
+class _Fields(NamedTuple):
     op: Op
     kernel: Kernel
     inputs: tuple[Operand, ...]
@@ -150,6 +145,14 @@ class Call(NamedTuple):
     #: The line of the program that made the call: "train.py:12".
     origin: str = ""
 
+
+class Call(_Fields):
+    """A call of a kernel.
+
+    `attributes` are canonical, as kernels get them. An attribute that is known only at a run is
+    the Value of an input.
+    """
+
     @property
     def ignores_layout(self) -> bool:
         """True if the bits of the result do not depend on the memory layout of the inputs.
@@ -159,8 +162,8 @@ class Call(NamedTuple):
         """
         return self.op.shape is broadcast and self.op.accuracy in (EXACT, ROUNDED)
 
-    @property
-    def values(self) -> list[Value]:
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
         """The values that the call reads, in order; a value that is read twice comes twice."""
         found: list[Value] = []
         for operand in (*self.inputs, *self.attributes.values()):
@@ -168,7 +171,7 @@ class Call(NamedTuple):
                 found.append(operand)
             elif isinstance(operand, tuple):
                 found += [value for value in operand if isinstance(value, Value)]
-        return found
+        return tuple(found)
 
     @property
     def graphs(self) -> dict[str, Graph]:

@@ -72,8 +72,6 @@ class Recorder(Trace):
         self._ended = False
         #: Nodes from this serial number on belong to a tape outside; None if none records.
         self.oldest_outside: int | None = None
-        #: The tensors that dispatch keeps for Python numbers, by identity: they are constants.
-        self._numbers_as_tensors: dict[int, Tensor] = {}
         #: The name of a function with a gradient of its own that was called; "" for none.
         self.custom = ""
         #: What was traced, if arrays are to be taken out of it after the trace.
@@ -105,13 +103,18 @@ class Recorder(Trace):
             self._reject_recorded(tensor, self.oldest_outside)
         entry = self._handles.get(id(tensor))
         if entry is None:
-            if id(tensor) in self._numbers_as_tensors:
+            if not tensor._array.shape and self._is_number(tensor):
                 traced = self._constant(tensor._array)
             else:
                 traced = self._input(Handle, "h", tensor._array, tensor)
             entry = self._handles[id(tensor)] = (tensor, traced)
         # The node is that of now: a tape in the function may have begun to watch the tensor.
         return wrap(entry[1], self.device, tensor._node)
+
+    def _is_number(self, tensor: Tensor) -> bool:
+        """Returns whether dispatch keeps a tensor for a Python number: it is a constant."""
+        tables = [self.real_device.constants, *(op.scalars for op in OPS.values())]
+        return any(tensor is kept for table in tables for kept in list(table.values()))
 
     def stop_gradient(self, tensor: Tensor) -> Tensor:
         """The tensor as a constant for all tapes.
@@ -274,11 +277,7 @@ class Recorder(Trace):
         """Records what this thread calls in the `with` block."""
         state = LOCAL.state
         # Where tensors are made elsewhere, the trace must see that they are.
-        device = self.real_device
-        made_here = as_device(None) is device
-        tables = [device.constants, *(op.scalars for op in OPS.values())]
-        kept = [tensor for table in tables for tensor in list(table.values())]
-        self._numbers_as_tensors = {id(tensor): tensor for tensor in kept}
+        made_here = as_device(None) is self.real_device
         self.oldest_outside = state.oldest_serial if state.recording else None
         RECORDING.count += 1
         TRACES.count += 1
@@ -336,7 +335,7 @@ class Recorder(Trace):
         """Releases the arrays of the trace."""
         for number in self.numbers:
             number.result.host = None
-        self._constants, self._handles, self._numbers_as_tensors = {}, {}, {}
+        self._constants, self._handles = {}, {}
         self._host_arrays, self.effects = {}, Changes(self)
         self._inputs, self._calls, self.numbers = [], [], []
         self.device.constants = {}

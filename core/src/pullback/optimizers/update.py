@@ -12,7 +12,7 @@ from pullback._dispatch.arguments import raise_explained
 from pullback._dispatch.convert import align_inputs
 from pullback._dispatch.general import is_closed
 from pullback._dispatch.plan import Plan, resolve
-from pullback._dispatch.recording import lifted, unfollowed
+from pullback._dispatch.recording import capturing, lifted, unfollowed
 from pullback._symbols import TRACES
 from pullback.optimizers.parts import as_parts, from_parts
 from pullback.plugins.records import Kernel
@@ -63,8 +63,13 @@ class Update:
             numbers: 0-d tensors.
             attributes: attributes by name; those that are missing have their defaults.
         """
-        if TRACES.count:
-            gradient = lifted(gradient)
+        if TRACES.count and capturing() is not None:
+            # A plan of a trace would serve no later step, and keep the trace alive.
+            inputs: list[Any] = [variables[0], lifted(gradient), *variables[1:], *numbers]
+            closed = type(attributes) is dict and is_closed(op, inputs, attributes)
+            with unfollowed() if closed else nullcontext():
+                self._call(op, inputs, variables, attributes)
+            return
         array = gradient._array
         arrays = [variable._array for variable in variables]
         arrays.insert(1, array)
@@ -76,7 +81,6 @@ class Update:
         plan = self._plan
         if plan is not None and (
             op is not self._op
-            # That of a trace is equal to the real one.
             or gradient._device is not plan.device
             or guard != self._guard
             or attributes != self._attributes
@@ -89,12 +93,10 @@ class Update:
                     plan = None
                     break
         if plan is None:
-            inputs: list[Any] = [variables[0], gradient, *variables[1:], *numbers]
-            closed = TRACES.count and type(attributes) is dict and is_closed(op, inputs, attributes)
-            with unfollowed() if closed else nullcontext():
-                self._call(op, inputs, variables, attributes)
-            # A plan of a trace would serve no later step, and keep the trace alive.
-            self._guard = guard if self._plan is not None else []
+            self._call(
+                op, [variables[0], gradient, *variables[1:], *numbers], variables, attributes
+            )
+            self._guard = guard
             return
         if self._in_place is not None:
             rest = arrays[1 + len(variables) :]
@@ -127,8 +129,8 @@ class Update:
         several = (results,) if isinstance(results, Tensor) else results
         for variable, result in zip(variables, several, strict=True):
             variable.assign(result)
-        if inputs[1]._device is not variables[0]._device:
-            return  # in a trace
+        if capturing() is not None:
+            return
         self._op, self._attributes = op, dict(attributes)
         self._unsure = [
             (name, value)

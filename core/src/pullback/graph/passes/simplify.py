@@ -45,7 +45,7 @@ def common_subexpressions(graph: Graph) -> Graph:
     for call in graph.calls:
         call = with_inputs(call, same)
         try:
-            key = call.op, call.inputs, frozen(list(call.attributes.items()))
+            key = call.op, call.inputs, frozen((*call.attributes.items(),))
         except NotTraceableError:
             calls.append(call)
             continue
@@ -63,11 +63,13 @@ def fold_constants(graph: Graph) -> Graph:
     native = graph.device.backend.native
     calls = []
     for call in graph.calls:
-        symbolic = any(isinstance(value, Value) for value in call.attributes.values())
-        known = all(value.name in constants for value in call.values)
-        small = all(math.prod(value.shape) <= LARGEST_CONSTANT for value in call.results)
         # What only graphs call may be Python, which is called at each run.
-        if not known or symbolic or not small or not call.op.in_table:
+        if (
+            not call.op.in_table
+            or not all(value.name in constants for value in call.values)
+            or any(isinstance(value, Value) for value in call.attributes.values())
+            or any(math.prod(value.shape) > LARGEST_CONSTANT for value in call.results)
+        ):
             calls.append(call)
             continue
         operands = [each(lambda value: constants[value.name], x) for x in call.inputs]
