@@ -17,29 +17,6 @@ _V, _W = normal(3, 4, seed=3) ** 2 + 0.01, normal(3, 4, seed=4) ** 2 + 0.01
 _RATE, _STEP = np.asarray(0.25), np.asarray(3.0)
 
 
-def _samples(
-    reference: Any, slots: tuple[Array, ...], numbers: tuple[Array, ...], *how: dict[str, Any]
-) -> Any:
-    # The ops have no defaults for these.
-    usual: dict[str, Any] = reference.__kwdefaults__
-    samples = [call(_P, _G, *slots, *numbers, **(usual | attributes)) for attributes in ({}, *how)]
-    flat = tuple(np.asarray(slot[0, 0]) for slot in slots)
-    empty = tuple(slot[:0] for slot in slots)
-    return [
-        *samples,
-        call(_P[0, 0], _G[0, 0], *flat, *numbers, **usual, note="0-d"),
-        call(_P[:0], _G[:0], *empty, *numbers, **usual, note="empty"),
-    ]
-
-
-def _errors(reference: Any, slots: tuple[Array, ...], numbers: tuple[Array, ...]) -> Any:
-    usual: dict[str, Any] = reference.__kwdefaults__
-    return [
-        wrong(errors.ShapeError, _P, _G[0], *slots, *numbers, **usual),
-        wrong(errors.ShapeError, _P, _G, *slots, normal(3, 1), *numbers[1:], **usual),
-    ]
-
-
 def _magnitude(*inputs: Array, **_: object) -> Array:
     """What the terms of an update are made of, generously: they may cancel."""
     size = 1 + sum(np.max(np.abs(value), initial=0) for value in inputs)
@@ -47,8 +24,15 @@ def _magnitude(*inputs: Array, **_: object) -> Array:
 
 
 def _updates(name: str, reference: Any, slots: Any, numbers: Any, *how: dict[str, Any]) -> None:
+    # The ops have no defaults for these.
+    usual: dict[str, Any] = reference.__kwdefaults__
+    flat, empty = [np.asarray(slot[0, 0]) for slot in slots], [slot[:0] for slot in slots]
     suite(name, reference, scale=_magnitude)(
-        *_samples(reference, slots, numbers, *how), *_errors(reference, slots, numbers)
+        *(call(_P, _G, *slots, *numbers, **(usual | attributes)) for attributes in ({}, *how)),
+        call(_P[0, 0], _G[0, 0], *flat, *numbers, **usual, note="0-d"),
+        call(_P[:0], _G[:0], *empty, *numbers, **usual, note="empty"),
+        wrong(errors.ShapeError, _P, _G[0], *slots, *numbers, **usual),
+        wrong(errors.ShapeError, _P, _G, *slots, normal(3, 1), *numbers[1:], **usual),
     )
 
 
