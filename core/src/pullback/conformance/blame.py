@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import partial
 
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
+from pullback._tree import each, leaves
 from pullback.conformance.case import Case, as_tuple
 from pullback.conformance.report import Failure
 from pullback.graph.capture import Trace
@@ -17,14 +19,9 @@ from pullback.tensor import Tensor
 def used(case: Case) -> list[Op]:
     """The ops whose kernels run in a call and its gradient, in the order of their first call."""
     trace = Trace(case.device)
-    inputs = [
-        [_traced(trace, item) for item in value]
-        if isinstance(value, list)
-        else _traced(trace, value)
-        for value in case.tensors()
-    ]
-    flat = [item for value in inputs for item in (value if isinstance(value, list) else [value])]
-    watched = [x for x in flat if isinstance(x, Tensor) and dtypes.is_floating(x.dtype)]
+    inputs = [each(partial(_traced, trace), value) for value in case.tensors()]
+    tensors = [x for x in leaves(inputs) if isinstance(x, Tensor)]
+    watched = [x for x in tensors if dtypes.is_floating(x.dtype)]
     try:
         with GradientTape() as tape:
             tape.watch(watched)

@@ -20,6 +20,7 @@ from pullback._dispatch.convert import align_inputs, sequence_lengths, unflatten
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import Plan
 from pullback._dispatch.plan import resolve as plan_of
+from pullback._tree import each
 from pullback.casting import cast
 from pullback.conformance.condition import moves
 from pullback.conformance.sample import Array, Sample, Suite
@@ -62,7 +63,7 @@ class Case:
     def inputs(self) -> tuple[Any, ...]:
         """The inputs on the host, cast to the dtype under test."""
         with np.errstate(over="ignore"):
-            return tuple(_map(self.cast, value) for value in self.sample.inputs)
+            return tuple(each(self.cast, value) for value in self.sample.inputs)
 
     def cast(self, value: object) -> object:
         """One input in the dtype under test."""
@@ -80,7 +81,7 @@ class Case:
     def tensors(self, *, copy: bool = True) -> list[Any]:
         """The inputs as new tensors on the device; other values than arrays as they are."""
         return [
-            _map(lambda x: to_tensor(x, self.device, copy=copy), value) for value in self.inputs
+            each(lambda x: to_tensor(x, self.device, copy=copy), value) for value in self.inputs
         ]
 
     def call(self, inputs: list[Any] | None = None) -> Any:
@@ -112,7 +113,7 @@ class Case:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
         expected = self._references.get(kind)
         if expected is None:
-            inputs = [_map(lambda x: widen(self._once(x), kind), value) for value in self.lifted()]
+            inputs = [each(lambda x: widen(self._once(x), kind), value) for value in self.lifted()]
             with np.errstate(all="ignore"):
                 expected = results(self.suite.reference(*inputs, **self.sample.attributes))
             expected = self._repeat(expected)
@@ -144,13 +145,13 @@ class Case:
             if self.suite.scale is not None:
                 # In the dtype of the inputs, sums of many terms stand still or overflow.
                 inputs = [
-                    _map(lambda x: widen(self._once(x), np.float64), value) for value in self.inputs
+                    each(lambda x: widen(self._once(x), np.float64), value) for value in self.inputs
                 ]
                 with np.errstate(all="ignore"):
                     return self._repeat(
                         results(self.suite.scale(*inputs, **self.sample.attributes))
                     )
-            return self.with_inputs([_map(_absolute, value) for value in self.inputs]).reference(
+            return self.with_inputs([each(_absolute, value) for value in self.inputs]).reference(
                 np.float64
             )
         except Exception:
@@ -159,7 +160,7 @@ class Case:
     @cached_property
     def moves(self) -> list[float]:
         """The sensitivity of each result to the inputs; see `condition`."""
-        inputs = [_map(lambda x: widen(x, np.float64), value) for value in self.lifted()]
+        inputs = [each(lambda x: widen(x, np.float64), value) for value in self.lifted()]
         moved = [leaf for leaf in leaves(inputs) if leaf.dtype.kind in "fc"]
 
         def function(point: list[Array]) -> list[Array]:
@@ -170,7 +171,7 @@ class Case:
                 return next(rest) if array else value
 
             outputs = self.suite.reference(
-                *(_map(fill, value) for value in inputs), **self.sample.attributes
+                *(each(fill, value) for value in inputs), **self.sample.attributes
             )
             if self.suite.compare is not None:
                 outputs = self.suite.compare(self.inputs, outputs)
@@ -185,10 +186,7 @@ class Case:
 
     def laid_out(self, lay: Callable[[object], object]) -> Case:
         """Returns the same case for all inputs in a memory layout."""
-        return self.with_inputs(
-            [lay(item) for item in value] if isinstance(value, list) else lay(value)
-            for value in self.inputs
-        )
+        return self.with_inputs(each(lay, value) for value in self.inputs)
 
     def lifted(self) -> list[Any]:
         """The inputs, with integers and booleans converted where the op takes them as floats."""
@@ -438,9 +436,3 @@ def leaves(inputs: Iterable[object]) -> list[Array]:
 
 def _absolute(value: object) -> object:
     return np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind != "b" else value
-
-
-def _map(function: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [function(item) for item in value]
-    return function(value)

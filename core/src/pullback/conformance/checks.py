@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pullback import dtypes, errors
+from pullback import _tree, dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.plan import Plan, arrays_of
@@ -126,8 +127,7 @@ def unchanged(case: Case) -> None:
     A recorded call has the same result.
     """
     inputs = case.tensors()
-    flat = [leaf for item in inputs for leaf in (item if isinstance(item, list) else [item])]
-    tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
+    tensors = [leaf for leaf in _tree.leaves(inputs) if isinstance(leaf, Tensor)]
     before = [np.array(tensor.numpy()) for tensor in tensors]
     floating = [tensor for tensor in tensors if dtypes.is_floating(tensor.dtype)]
     case.call(inputs)
@@ -345,12 +345,7 @@ def wrong_calls(calls: Calls) -> None:
     for inputs, attributes, kind in calls.suite.errors:
         if not holds(device, op, inputs, attributes):
             continue
-        tensors = [
-            [to_tensor(item, device) for item in value]
-            if isinstance(value, list)
-            else to_tensor(value, device)
-            for value in inputs
-        ]
+        tensors = [each(partial(to_tensor, device=device), value) for value in inputs]
         described = ", ".join(
             f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x) for x in inputs
         )

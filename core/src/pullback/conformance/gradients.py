@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from pullback import dtypes
 from pullback._autodiff.tape import GradientTape
+from pullback._tree import each
 from pullback.conformance.accuracy import eps, longest
 from pullback.conformance.case import Case, runs_body, widen
 from pullback.conformance.compare import require
@@ -142,7 +143,8 @@ def narrow_gradient(case: Case) -> None:
     gradients = settle(case, by_tape, point, names, "the gradient")
     if case.suite.compare is not None:
         return  # a result that is correct in several ways has several gradients
-    wide = Differentiation(replace(case.with_inputs(_wide(case.inputs)), dtype=None))
+    inputs = [each(partial(widen, kind=np.float64), value) for value in case.inputs]
+    wide = Differentiation(replace(case.with_inputs(inputs), dtype=None))
     expected = wide.gradient(
         wide.tensors(wide.point), wide.tensors([_wider(g) for g in cotangents])
     )
@@ -179,15 +181,6 @@ def _moved(wide: Differentiation, cotangents: list[Array]) -> list[float]:
 
 def _wider(value: Array) -> Array:
     return np.asarray(widen(value, np.float64))
-
-
-def _wide(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(
-        [widen(item, np.float64) for item in value]
-        if isinstance(value, list)
-        else widen(value, np.float64)
-        for value in inputs
-    )
 
 
 def settle(

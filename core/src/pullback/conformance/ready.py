@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.plan import Plan, arrays_of
+from pullback._tree import leaves
 from pullback.conformance.case import Case
 from pullback.conformance.checks import is_prepared, kinds_of
 from pullback.conformance.compare import ConformanceError, identical
@@ -41,12 +42,12 @@ def prepared_again(case: Case) -> None:
 
     def compare(changed: Case, words: str) -> Sequence[Any]:
         arrays = arrays_of(changed.resolved(changed.tensors(copy=False)).inputs)
-        before = [np.array(leaf) for leaf in _leaves(arrays, backend.to_host)]
+        before = [np.array(leaf) for leaf in hosts(leaves(arrays))]
         expected = [np.array(array) for array in hosts(plan.run(arrays))]
         results = ready.run(arrays)
         for found, goal in zip(hosts(results), expected, strict=True):
             identical(case, found, goal, f"made ready for its shapes, {words}")
-        for leaf, goal in zip(_leaves(arrays, backend.to_host), before, strict=True):
+        for leaf, goal in zip(hosts(leaves(arrays)), before, strict=True):
             identical(case, leaf, goal, f"an input after the call, {words}")
         return results
 
@@ -68,11 +69,6 @@ def prepared_again(case: Case) -> None:
         except errors.PullbackError:
             continue  # values that the op rejects
     _at_once(case, ready, others, hosts)
-
-
-def _leaves(arrays: Sequence[Any], to_host: Callable[[Any], Array]) -> list[Array]:
-    flat = [x for value in arrays for x in (value if isinstance(value, list) else [value])]
-    return [to_host(x) for x in flat if x is not None]
 
 
 def _at_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,25 +21,22 @@ def _places(x: Array, indices: Array, axis: int) -> Any:
     return (*(slice(None),) * (axis % x.ndim), indices)
 
 
-def _add(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
-    result = x.copy()
-    np.add.at(result, _places(x, indices, axis), updates)
-    return result
-
-
 def _update(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
     result = x.copy()
     result[_places(x, indices, axis)] = updates
     return result
 
 
-def _extreme(ufunc: Any) -> Any:
+def _combined(ufunc: Any) -> Callable[..., Array]:
     def scatter(x: Array, indices: Array, updates: Array, axis: int = 0) -> Array:
         result = x.copy()
         ufunc.at(result, _places(x, indices, axis), updates)
         return result
 
     return scatter
+
+
+_add = _combined(np.add)
 
 
 def _segment_sum(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
@@ -81,7 +79,7 @@ suite("scatter_update", _update)(
 )
 _NAN = np.array([1.0, np.nan, 2.0, -np.inf])
 for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
-    suite(_name, _extreme(_ufunc), either_zero=True)(
+    suite(_name, _combined(_ufunc), either_zero=True)(
         call(_X, _TWICE, distinct(5, 3, 5), note="one position three times"),
         call(_X, np.array([1, 1, -3]), distinct(4, 3, 5), axis=1),
         call(_X, _GRID, distinct(4, 3, 2, 2), axis=-1, note="indices of two axes"),

@@ -107,11 +107,7 @@ suite("quantile", _quantile, scale=_ends)(
     *_NONE,
     wrong(errors.InputValueError, normal(3), q=1.5),
 )
-suite(
-    "median",
-    lambda x, *, axis=None, keepdims=False: np.median(x, axis=axis, keepdims=keepdims),
-    scale=_ends,
-)(
+suite("median", np.median, scale=_ends)(
     *(call(x, **attributes) for x, attributes in _MIDDLE),
     wrong(errors.InputValueError, normal(0, 3), axis=0),
 )
