@@ -24,15 +24,31 @@ from pullback.data.encoding import decode, encode
 from pullback.data.source import Cursor, Position
 
 
-class MemoryCursor(Cursor):
+class _Kept(Cursor):
+    """A cursor that counts, and reads a source until all of it is kept."""
+
+    at = 0
+    source: Cursor | None = None
+
+    def state(self) -> Position:
+        return {"at": self.at}
+
+    def restore(self, state: Position) -> None:
+        self.at = int(state["at"])
+
+    def close(self) -> None:
+        if self.source is not None:
+            self.source.close()
+            self.source = None
+
+
+class MemoryCursor(_Kept):
     """The elements of a source, kept in a list at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], kept: list[list[Element]]) -> None:
         self.open = open_
         #: Holds the list of all elements once it is complete; shared by all passes.
         self.kept = kept
-        self.at = 0
-        self.source: Cursor | None = None
         self.filling: list[Element] = []
 
     def next(self) -> Element:
@@ -55,17 +71,6 @@ class MemoryCursor(Cursor):
         self.at += 1
         return element
 
-    def state(self) -> Position:
-        return {"at": self.at}
-
-    def restore(self, state: Position) -> None:
-        self.at = int(state["at"])
-
-    def close(self) -> None:
-        if self.source is not None:
-            self.source.close()
-            self.source = None
-
 
 # ---------------------------------------------------------------------------------------------
 # In a file.
@@ -77,16 +82,14 @@ _FRAME = struct.Struct("<QI")
 _END = (1 << 64) - 1
 
 
-class CacheCursor(Cursor):
+class CacheCursor(_Kept):
     """The elements of a source, kept in a file that appears at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], path: Path) -> None:
         self.open = open_
         self.path = path
-        self.at = 0
         self.writer: _CacheWriter | None = None
         self.reader: Iterator[Element] | None = None
-        self.source: Cursor | None = None
 
     def next(self) -> Element:
         if self.reader is None and self.source is None:
@@ -117,16 +120,8 @@ class CacheCursor(Cursor):
         self.writer.write(element)
         return element
 
-    def state(self) -> Position:
-        return {"at": self.at}
-
-    def restore(self, state: Position) -> None:
-        self.at = int(state["at"])
-
     def close(self) -> None:
-        if self.source is not None:
-            self.source.close()
-            self.source = None
+        super().close()
         if self.writer is not None:
             self.writer.give_up()
             self.writer = None
