@@ -1,4 +1,4 @@
-"""Times what `fit` adds to a step beside a loop by hand, eager and captured.
+"""Times what `fit` adds to a step beside a loop that is written out, eager and captured.
 
     uv run benchmarks/fit.py
 
@@ -60,7 +60,7 @@ def model() -> pb.Sequential:
     return pb.Sequential([pb.layers.Dense(64, activation="relu"), pb.layers.Dense(CLASSES)])
 
 
-def by_hand(batches: Timed, *, capture: bool, metric: bool) -> Callable[[], None]:
+def written_out(batches: Timed, *, capture: bool, metric: bool) -> Callable[[], None]:
     """A loop with the loss alone, or with its mean and the accuracy as `fit` keeps them."""
     network, optimizer = model(), pb.optimizers.SGD(0.01)
     accuracy, mean = pb.metrics.SparseCategoricalAccuracy(), pb.metrics.Mean()
@@ -111,12 +111,12 @@ def main() -> None:
     loops: dict[tuple[str, str, str], tuple[Timed, Callable[[], None]]] = {}
     for mode in ("eager", "captured"):
         for kind, source in sources.items():
-            for name in ("by hand", "by hand, metrics", "fit"):
+            for name in ("written out", "written out, metrics", "fit"):
                 batches, capture = Timed(source), mode == "captured"
                 run = (
                     by_fit(batches, capture=capture)
                     if name == "fit"
-                    else by_hand(batches, capture=capture, metric="metrics" in name)
+                    else written_out(batches, capture=capture, metric="metrics" in name)
                 )
                 loops[mode, kind, name] = batches, run
     for batches, run in loops.values():
@@ -126,12 +126,12 @@ def main() -> None:
         for _, run in loops.values():
             run()
     print(f"Microseconds of a step, Python {sys.version.split()[0]}, {os.cpu_count()} processors")
-    print(f"{'':28}{'by hand':>10}{'+ metrics':>11}{'fit':>8}")
+    print(f"{'':28}{'written out':>10}{'+ metrics':>11}{'fit':>8}")
     for mode in ("eager", "captured"):
         for kind in sources:
             hand, metrics, fit = (
                 loops[mode, kind, name][0].microseconds()
-                for name in ("by hand", "by hand, metrics", "fit")
+                for name in ("written out", "written out, metrics", "fit")
             )
             print(f"{mode + ', ' + kind:28}{hand:10.1f}{metrics:11.1f}{fit:8.1f}")
 

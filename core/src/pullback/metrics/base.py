@@ -204,10 +204,13 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def _sum_of(values: Tensor) -> Tensor:
     """Returns the sum in double precision; booleans are counted, and one number is its own sum."""
-    if values.dtype == dtypes.bool_:
+    dtype = values.dtype
+    if dtype == dtypes.bool_:
         return count_nonzero(values)
-    if values.ndim or dtypes.is_complex(values.dtype):
-        return reduce_sum(double(values))
+    if dtypes.is_complex(dtype):
+        values = double(values)  # which says that a part would be dropped
+    if values.ndim:
+        return reduce_sum(values, dtype=widest(values.device))
     # Without its node, which has what a gradient of the number needs.
     number = lifted(values)
     return wrap(number._array, number._device)

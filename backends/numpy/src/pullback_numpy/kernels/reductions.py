@@ -47,6 +47,8 @@ def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
             return _add(x, axis, None, None, keepdims)
         return tree_sum(x, axis, keepdims)
     wide, result = accumulation(x, dtype)
+    if x.size <= _SMALL and wide is result and x.dtype.char in _PLAIN:
+        return _add(x, axis, wide, None, keepdims)
     return tree_sum(x.astype(wide, copy=False), axis, keepdims).astype(result, copy=False)
 
 

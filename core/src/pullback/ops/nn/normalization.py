@@ -13,7 +13,7 @@ from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import Operands, Resolution, real_floating
 from pullback.ops.exponential import sqrt
-from pullback.ops.manipulation import moveaxis, reshape
+from pullback.ops.manipulation import permute_dims, reshape
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import mean, sum
 from pullback.shapes import Axes, Axis, Shape, checked, reduced
@@ -305,10 +305,12 @@ def group_norm(
     [[-1.0, 1.0, -1.0, 1.0]]
     """
     # With the channels first a group is a row.
-    wide = moveaxis(widened(x), axis, 1)
+    order = (0, axis, *(i for i in range(1, x.ndim) if i != axis))
+    wide = permute_dims(widened(x), order)
     shape = wide.shape
     rows = reshape(wide, (shape[0], groups, math.prod(shape[1:]) // groups))
-    y = moveaxis(reshape(layer_norm(rows, axis=-1, epsilon=epsilon), shape), 1, axis)
+    y = reshape(layer_norm(rows, axis=-1, epsilon=epsilon), shape)
+    y = permute_dims(y, tuple(map(order.index, range(x.ndim))))
     return narrowed(affine(y, scale, offset, (axis,)), x)
 
 
