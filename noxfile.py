@@ -43,6 +43,14 @@ TYPED = (
     "tests/remembered.py",
     "typing_tests",
 )
+#: Holds the times of some ops, over NumPy's of the same, against those that were recorded.
+TIMINGS = (
+    "benchmarks/ops.py",
+    "--against",
+    "benchmarks/results/ops-recorded.json",
+    "--budget",
+    "60",
+)
 #: Without the caller's modules, devices and kernel packs, which a user does not have.
 CLEAN = dict.fromkeys(["PYTHONPATH", *(name for name in os.environ if name[:9] == "PULLBACK_")])
 
@@ -146,6 +154,7 @@ def native(session: nox.Session) -> None:
     # By file: its tests draw from one generator, in their order.
     workers = ("-n", "2", "--dist", "loadfile")
     session.run("python", "-m", "pytest", "-q", *workers, "backends/native/tests", env=CLEAN)
+    session.run("python", *TIMINGS, "--peers", "pullback-native,numpy", env=CLEAN)
     # Some tests as another processor would run them, another one for each commit.
     commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
     session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
@@ -201,10 +210,12 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(**HERE)
 def slow(session: nox.Session) -> None:
-    """The slow lane, part by part; `-- docs` runs one."""
+    """The slow lane, part by part, and the times of ops; `-- docs` runs one part."""
     workers = ("-n", "auto", "--dist", "worksteal")
     for part in session.posargs or slow_parts():
         session.run("uv", "run", "pytest", "-m", "slow", *workers, *slow_parts()[part])
+    if not session.posargs:
+        session.run("uv", "run", *TIMINGS, "--peers", "pullback,numpy")
 
 
 @nox.session(**HERE)

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ops_recorded
 import ops_report
 import peers
 from ops_cases import Case, design
@@ -37,17 +38,16 @@ LIMIT = 60.0
 ROUNDS, FEW, LONG = 5, 2, 1.0
 #: Before a block of large arrays: threads spin for some milliseconds after their last work.
 PAUSE = 0.004
-#: What `--against` takes for slower, and how often a case is measured again before it is.
-SLOWER, AGAIN = 1.5, 6
-#: Microseconds that do not count: less than this more is a matter of one machine and another.
-GRACE = 1.0
 
 
 class Bench:
     """The workers, and what one case takes in each."""
 
-    def __init__(self, pythons: dict[str, str], wanted: list[str], threads: int) -> None:
+    def __init__(
+        self, pythons: dict[str, str], wanted: list[str], threads: int, captured: bool = True
+    ) -> None:
         self.threads = threads
+        self.captured = captured  #: measure captured functions, too
         found = {}
         for name in wanted:
             peer = PEERS[name]
@@ -83,7 +83,9 @@ class Bench:
                 continue
             if name == NUMPY and case.dtype == "bfloat16":
                 continue
-            answer = self.ask(name, "load", case.question(framework))
+            question = case.question(framework)
+            question["captured"] &= self.captured
+            answer = self.ask(name, "load", question)
             if "error" in answer:
                 wrong[name] = answer["error"]
                 continue
@@ -120,8 +122,8 @@ class Bench:
                     if f"{name} {mode}" not in wrong:
                         times[name][mode] = min(times[name].get(mode, seconds), seconds)
             i += 1
-            if time.monotonic() - begin > LONG:
-                rounds = FEW
+            took = time.monotonic() - begin
+            rounds = ROUNDS if took < LONG else FEW if took < 5 * LONG else 1
         return {"times": times, "wrong": wrong}
 
     def close(self) -> None:
@@ -185,24 +187,48 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cpu-time", action="store_true", help="time of the processor, not wall")
     parser.add_argument("--json", help="a file for all times")
     parser.add_argument("--output", help="a file for the report")
+    parser.add_argument("--record", help="a file for ratios to NumPy, of 150 cases or --sample")
+    parser.add_argument("--against", help="such a file: fails where a ratio has grown by half")
     parser.add_argument("--note", default="", help="a line for the report's head")
     return parser.parse_args()
+
+
+def ratios(given: argparse.Namespace, bench: Bench, about: dict[str, Any]) -> list[str]:
+    """Records ratios to NumPy, or finds the cases that are slower than recorded."""
+
+    def measure(case: Case) -> ops_recorded.Times:
+        return bench.measure(case)["times"]
+
+    if given.record:
+        count = given.sample or 150
+        ops_recorded.record(Path(given.record), count, given.seed, measure, about)
+        return []
+    return ops_recorded.compare(Path(given.against), measure, given.budget)
 
 
 def main() -> None:
     given = arguments()
     pythons = {"torch": os.path.expanduser(given.torch_python)} if given.torch_python else {}
+    sampled = given.record or given.against
+    if given.against:
+        # As it was recorded.
+        told = json.loads(Path(given.against).read_text())["about"]
+        given.threads, given.cpu_time = told["threads"], told["clock"] == "cpu"
     os.environ["OPS_CLOCK"] = "cpu" if given.cpu_time else "wall"
-    bench = Bench(pythons, given.peers.split(","), given.threads)
+    bench = Bench(pythons, given.peers.split(","), given.threads, captured=not sampled)
     known = {PEERS[name]: python for name, python in bench.pythons.items()}
-    begin = time.monotonic()
-    entries = run(bench, chosen(given), given.budget)
-    bench.close()
     about = {
         **machine(), "versions": versions(known), "threads": given.threads, "seed": given.seed,
         "clock": os.environ["OPS_CLOCK"], "note": given.note,
-        "minutes": round((time.monotonic() - begin) / 60, 1),
     }  # fmt: skip
+    if sampled:
+        found = ratios(given, bench, about)
+        bench.close()
+        raise SystemExit("\n".join(found) or 0)
+    begin = time.monotonic()
+    entries = run(bench, chosen(given), given.budget)
+    bench.close()
+    about["minutes"] = round((time.monotonic() - begin) / 60, 1)
     if given.json:
         Path(given.json).write_text(json.dumps({"about": about, "cases": entries}) + "\n")
     text = ops_report.report(about, entries)

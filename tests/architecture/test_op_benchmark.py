@@ -7,6 +7,8 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import pytest
+
 import pullback as pb
 from pullback._operator_methods import OperatorMethods
 from pullback.spec import OPS
@@ -15,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 try:
     import ops_cases
+    import ops_recorded
     from ops_cases.agreement import differs
     from ops_worker import Worker
 finally:
@@ -132,3 +135,56 @@ def test_the_design_has_every_dtype_and_size():
         sizes = {size for size in ops_cases.SIZES if size <= row.most}
         assert {case.dtype for case in found[id(row)]} == set(row.dtypes)
         assert sizes <= {case.n for case in found[id(row)]}
+
+
+class TestRecorded:
+    """Times that are recorded and held against later ones, of a machine that is made up."""
+
+    @pytest.fixture
+    def path(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(ops_recorded, "PAUSE", 0.0)
+        path = tmp_path / "recorded.json"
+        ops_recorded.record(path, 20, 0, lambda case: times(2.0), {})
+        return path
+
+    def test_finds_its_cases_again(self, path):
+        assert [case.key for case, _ in ops_recorded.recorded(path)] == [
+            case.key for case, _ in zip(ops_recorded.sample(0), range(20), strict=False)
+        ]
+
+    @pytest.mark.parametrize(
+        ("ratio", "slow"), [(2.0, False), (2.9, False), (3.1, True), (9, True)]
+    )
+    def test_fails_where_a_ratio_has_grown_by_half(self, path, ratio, slow):
+        found = ops_recorded.compare(path, lambda case: times(ratio), 10)
+        assert len(found) == 20 * slow
+
+    @pytest.mark.parametrize("tries", [1, 3, ops_recorded.TRIES])
+    def test_what_is_slow_now_and_then_is_not_slower(self, path, tries):
+        tried = Counter()
+
+        def measure(case):
+            tried[case.key] += 1
+            return times(9.0 if tried[case.key] <= tries else 2.0)
+
+        assert ops_recorded.compare(path, measure, 10) == []
+
+    def test_a_gradient_alone_and_the_pack_alone_are_seen(self, path):
+        (one,) = ops_recorded.compare(path, lambda case: times(2.0, gradient=9.0), 10)[:1]
+        assert "pullback gradient: 9.00 times NumPy's, recorded 2.00" in one
+
+    def test_a_microsecond_does_not_count(self, path):
+        short = {
+            name: {"forward": 9e-7 * (1 + (name != "numpy"))} for name in ("pullback", "numpy")
+        }
+        ops_recorded.record(path, 20, 0, lambda case: short, {})
+        slower = {"pullback": {"forward": 3.5e-6}, "numpy": {"forward": 9e-7}}
+        assert ops_recorded.compare(path, lambda case: slower, 10) == []
+
+
+def times(ratio, gradient=2.0):
+    """Seconds as a bench measures them, ours so many times NumPy's."""
+    return {
+        "numpy": {"forward": 1e-4},
+        "pullback": {"forward": ratio * 1e-4, "gradient": gradient * 1e-4},
+    }
