@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import cache, lru_cache
-from pathlib import Path
-from types import BuiltinFunctionType, MethodType, ModuleType
+from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,26 +15,12 @@ __all__ = [
     "has_drawn",
     "is_foreign_array",
     "is_framework",
-    "is_own",
     "set_state",
     "state_of",
 ]
 
 FRAMEWORK = __name__.partition(".")[0]
-#: Folders of what a user has installed.
-_INSTALLED = {"site-packages", "dist-packages"}
 _GENERATORS = {("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random")}
-
-
-@cache
-def is_own(module: str | None) -> bool:
-    """Returns whether a module is the user's: not Python's, the framework's, or installed."""
-    name = module or ""
-    top = name.partition(".")[0]
-    if (top in sys.stdlib_module_names and name != "__main__") or top == FRAMEWORK:
-        return False
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or _INSTALLED.isdisjoint(Path(file).parts)
 
 
 def of_kind(function: Callable[[type], bool]) -> Callable[[type], bool]:
@@ -108,10 +92,16 @@ def _plain(state: object) -> object:
     return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
-def is_foreign_array(value: object) -> bool:
-    """Returns whether an argument is an array of an installed library other than NumPy."""
-    kind = type(value)
-    if not (hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")):
+@of_kind
+def is_foreign_array(kind: type) -> bool:
+    """Returns whether a class is one of arrays of another library, whose values are not in Python.
+
+    An `__array__` in Python is followed as it runs, wherever it is installed.
+    """
+    bases = kind.__mro__
+    if issubclass(kind, (np.ndarray, np.generic)) or any(map(is_framework, bases)):
         return False
-    modules = [base.__module__ for base in kind.__mro__]
-    return not is_own(modules[0]) and FRAMEWORK not in {m.partition(".")[0] for m in modules}
+    methods = [vars(base)["__array__"] for base in bases if "__array__" in vars(base)]
+    return any("__dlpack__" in vars(base) for base in bases) or (
+        bool(methods) and type(methods[0]) is not FunctionType
+    )

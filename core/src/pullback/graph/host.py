@@ -28,7 +28,10 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 #: Containers that are compared item by item.
-CONTAINERS = (list, dict, set, tuple, frozenset, deque, MappingProxyType)
+CONTAINERS: tuple[Any, ...] = (
+    *(list, dict, set, tuple, frozenset, deque, MappingProxyType),
+    *(type({}.keys()), type({}.values()), type({}.items())),
+)
 _VALUES = {
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, range, slice),
     *(CodeType, DType, Device, np.dtype),

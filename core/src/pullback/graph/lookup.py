@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import contextvars
+import functools
+import io
+import operator
+import re
+import struct
 import types
+import weakref
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -10,8 +18,8 @@ import numpy as np
 
 from pullback._dispatch.host_state import HostState
 from pullback._symbols import HostNumber
-from pullback.graph.foreign import FRAMEWORK, is_framework, of_kind
-from pullback.graph.host import is_a, is_plain
+from pullback.graph.foreign import is_framework, of_kind
+from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.tensor import Tensor
 
 #: What a lookup returns that finds nothing.
@@ -20,8 +28,19 @@ ABSENT = object()
 HEAP_TYPE = 1 << 9
 #: What classes have themselves, past the code of their metaclass.
 _entries = type.__dict__["__dict__"].__get__
-#: Where iterators come from whose next value nobody else knows.
-_ITERATORS = ("builtins", "itertools", FRAMEWORK)
+#: Classes in C that have no state, or whose state is compared.
+_CLEAR = (
+    *CONTAINERS,
+    *(type, type(NotImplemented), property, staticmethod, classmethod, BaseException),
+    *(types.ModuleType, FunctionType, types.MethodType, types.BuiltinFunctionType),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
+    *(types.MemberDescriptorType, types.GetSetDescriptorType, types.CellType, types.GenericAlias),
+    *(bytearray, memoryview, array.array, np.ndarray, np.ufunc, struct.Struct, re.Match),
+    *(functools.partial, type(functools.cache(len)), weakref.ref, contextvars.ContextVar),
+    *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
+)
+#: What only changes an object, or tells it from others.
+_CHANGING = {"acquire", "release", "__enter__", "__exit__", "__init__", "__setattr__"}
 
 
 class Unknown:
@@ -112,7 +131,30 @@ def _is_input(kind: type) -> bool:
 def is_iterator(value: object) -> bool:
     """Returns whether a value is an iterator whose next value nobody else knows."""
     kind = type(value)
-    return find(kind, "__next__") is not None and kind.__module__.partition(".")[0] in _ITERATORS
+    found = find(kind, "__next__")
+    if found is None or is_a(found.value, FunctionType):
+        return found is not None and is_framework(kind)
+    return kind.__module__ not in ("_io", "io")
+
+
+def hides_state(kind: type, name: str) -> bool:
+    """Returns whether a method is one in C of what has a state that nobody else can compare.
+
+    What is compared by its value does not change. Files are the outer world.
+    """
+    found = find(kind, name)
+    if found is None or is_a(found.value, FunctionType) or name in _CHANGING:
+        return False
+    base = found.base
+    compares: Any = base.__hash__
+    if (
+        base is object
+        or compares not in (None, object.__hash__)
+        or issubclass(base, _CLEAR)
+        or is_framework(base)
+    ):
+        return False
+    return base.__module__ != "_io" or issubclass(kind, (io.StringIO, io.BytesIO))
 
 
 def is_data_descriptor(value: object) -> bool:

@@ -7,14 +7,15 @@ import collections
 import contextlib
 import functools
 import operator
+import weakref
 from collections.abc import Callable, Collection, Iterable
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from pullback._symbols import Break
-from pullback.graph.foreign import is_framework
+from pullback.graph.foreign import is_foreign_array, is_framework
 from pullback.graph.host import CONTAINERS, Guard, contents, is_a, is_plain
 from pullback.graph.lookup import (
     ABSENT,
@@ -52,6 +53,8 @@ class Places:
         #: What containers held before the function wrote to them.
         self._before: dict[int, tuple[Any, tuple[Any, ...]]] = {}
         self._candidates: dict[int, tuple[Any, ...]] = {}
+        #: Lists, tuples and dicts that stand for arguments: their items alone are compared.
+        self._lent: dict[int, tuple[Any, str]] = {}
         #: Functions from outside, by their code.
         self.functions: dict[Any, list[FunctionType]] = collections.defaultdict(list)
 
@@ -93,6 +96,22 @@ class Places:
         if id(value) not in self._known:
             self._made[id(value)] = value
 
+    def lend(self, value: object, path: str) -> None:
+        """Notes that a value stands for an argument, with all containers in it."""
+        if is_a(value, (list, tuple, dict)):
+            self._lent[id(value)] = value, path
+            for key, item in value.items() if is_a(value, dict) else enumerate(value):
+                self.lend(item, f"{path}[{key!r}]")
+
+    def reject_lent(self, value: object, name: str) -> None:
+        """Ends the trace where more is read of the copy of an argument than its items."""
+        if id(value) in self._lent:
+            path = self._lent[id(value)][1]
+            raise Break(
+                f"reads {name} of its argument {path}, where only items are compared",
+                f"pass {path}.{name} as an argument too",
+            )
+
     def register(self, value: object, path: str) -> Any:
         """Notes that an object comes from outside; returns it."""
         if is_plain(value) or id(value) in self._known or id(value) in self._made:
@@ -100,6 +119,16 @@ class Places:
         if is_input(value):
             return value
         self._known[id(value)] = value, path
+        if is_foreign_array(type(value)):
+            raise Break(
+                f"reads the array {path} of another library, whose values may change",
+                f"use pb.asarray({path}), or pass it as an argument",
+            )
+        if is_a(value, weakref.ProxyTypes):
+            raise Break(
+                f"reads the weak proxy {path}, which nothing compares",
+                "use weakref.ref, and call that",
+            )
         if is_a(value, (bytearray, memoryview, array.array)):
             self.add((bytes, id(value)), bytes, (value,), bytes(value), what_is_in(path))
         elif is_a(value, np.ndarray):
@@ -118,6 +147,10 @@ class Places:
             for part in (value.func, *value.args):
                 self.register(part, path)
             self.register(value.keywords, f"{path}.keywords")
+            for name in ("func", "args"):
+                self.place(value, name, getattr(value, name))
+        elif is_a(value, (BuiltinFunctionType, MethodWrapperType)):
+            self.register(value.__self__, f"{path}.__self__")
         return value
 
     def function(self, function: FunctionType) -> None:
@@ -246,6 +279,8 @@ class Places:
         parts = contents(container)
         if outside:
             path = self.path(container)
+            if is_a(container, collections.defaultdict):
+                self.place(container, "default_factory", container.default_factory)
             if not is_a(container, (tuple, frozenset)):
                 before = self._before.get(id(container), (None, parts))[1]
                 key = contents, id(container)
@@ -288,8 +323,12 @@ class Places:
         seen.add(id(value))
         outside = self.is_outside(value)
         found: list[Any] = [value] if outside else []
+        space = space_of(value)
         if is_a(value, CONTAINERS):
             found += self.whole(value)
+            if deep and space:
+                self.reject_lent(value, "__dict__")
+                found += self.given(self.register(space, f"{self.path(value)}.__dict__"), seen=seen)
         elif is_a(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 found += self.given(part, deep=deep, seen=seen)
@@ -303,7 +342,6 @@ class Places:
                 "pass what next() gives as an argument",
             )
         elif not is_framework(type(value)):
-            space = space_of(value)
             if outside and deep:
                 self.whole(self.register(space, f"{self.path(value)}.__dict__"))
                 for name, slot in slots_of(type(value)):

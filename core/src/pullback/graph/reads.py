@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import gc
 import operator
+import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from pullback.graph.lookup import (
     Unknown,
     find,
     has_own,
+    hides_state,
     in_python,
     is_data_descriptor,
     is_input,
@@ -73,10 +76,13 @@ class Reads(Places):
         if is_input(owner) or is_plain(owner):
             return Unknown()
         outside = self.is_outside(owner)
+        space = space_of(owner)
+        if name in space:
+            self.reject_lent(owner, name)
         if not plain and in_python(kind, "__getattribute__"):
             self.special_of(kind, "__getattribute__")
             return Unknown((owner,) if outside else ())
-        found, space = find(kind, name), space_of(owner)
+        found = find(kind, name)
         if outside and kind.__flags__ & HEAP_TYPE and not is_framework(kind):
             key = getattr, id(owner), "__class__"
             self.add(key, getattr, (owner, "__class__"), kind, f"the class of {self.path(owner)}")
@@ -85,6 +91,8 @@ class Reads(Places):
         if name in space:
             return self.place(owner, name, space[name]) if outside else space[name]
         if found is None:
+            if outside and is_a(owner, threading.local) and hasattr(owner, name):
+                return self.place(owner, name, getattr(owner, name))
             if outside:
                 self.add(
                     (has_own, id(owner), name),
@@ -143,6 +151,8 @@ class Reads(Places):
         outside = self.is_outside(owner)
         form = type(value)
         if form in (types.MemberDescriptorType, types.GetSetDescriptorType):
+            if form is types.MemberDescriptorType or space_of(owner):
+                self.reject_lent(owner, name)
             try:
                 given = value.__get__(owner, kind)
             except AttributeError:
@@ -247,6 +257,8 @@ class Reads(Places):
             except (IndexError, TypeError):
                 value = ABSENT
         if value is ABSENT:
+            if is_a(container, collections.defaultdict):
+                self.reject_lent(container, "default_factory")
             if outside and is_a(container, dict):
                 self.absent(container, key, path)
                 self.special_of(kind, "__missing__")
@@ -296,6 +308,7 @@ class Reads(Places):
             found = self._method(owner, name, args)
             if found is not NotImplemented:
                 return found
+            self._reject_state(owner, name)
             args = [owner, *args]
         elif is_a(callee, operator.attrgetter):
             return self._got(callee, args)
@@ -308,7 +321,7 @@ class Reads(Places):
         for value in values:
             self.snapshot(value)
             self._draw(value, callee)
-        deep = _is_deep(callee, name)
+        deep = _is_deep(callee, name) or any(is_a(value, _MAKING) for value in args)
         found = tuple(x for value in values for x in self.given(value, deep=deep))
         return Unknown(found, callee if is_a(callee, type) else None)
 
@@ -323,6 +336,8 @@ class Reads(Places):
         if is_a(owner, CONTAINERS) and name in _ADDING:
             self.snapshot(owner)
             return Unknown(tuple(x for a in args for x in self.given(a)))
+        if name in ("copy", "__copy__") and is_a(owner, collections.defaultdict):
+            self.reject_lent(owner, "default_factory")
         if name == "__getattribute__" and type(first) is str:
             return self.attribute(owner, first, plain=True)
         if name == "__setattr__" and type(first) is str:
@@ -333,6 +348,20 @@ class Reads(Places):
             self.register(given, self.path(owner))
             return Unknown(self.outside_of(args)) if given is ABSENT else given
         return NotImplemented
+
+    def _reject_state(self, owner: object, name: str) -> None:
+        """Ends the trace where a method in C reads what no guard compares."""
+        for each in owner.candidates if is_a(owner, Unknown) else (owner,):
+            if (
+                self.is_outside(each)
+                and not is_a(each, type)
+                and hides_state(type(each), name)
+                and generator_of(each) is None
+            ):
+                raise Break(
+                    f"calls {self.path(each)}.{name}, whose results may change",
+                    "call it before, and pass the result as an argument",
+                )
 
     def _draw(self, value: object, callee: object) -> None:
         """Notes the state of a generator of random numbers that a call may draw from."""
@@ -379,6 +408,8 @@ class Reads(Places):
         if is_a(owner, (type, ModuleType)):
             return self.register(vars(owner), f"vars({self.path(owner)})")
         space = space_of(owner)
+        if space:
+            self.reject_lent(owner, "__dict__")
         return (
             self.register(space, f"vars({self.path(owner)})") if self.is_outside(owner) else space
         )

@@ -81,7 +81,7 @@ def _traced_once(
     leaves = signature.leaves()
     objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
     for path, value in objects:
-        if is_foreign_array(value):
+        if is_foreign_array(type(value)):
             raise Break(
                 f"gets the array {path} of another library, whose values may change",
                 f"pass pb.asarray({path})",
@@ -121,6 +121,8 @@ def _traced_once(
     try:
         args, kwargs = signature.filled(fill)
         containers = signature.containers(args, kwargs)
+        for part, value in zip(signature.parts, (*args, *kwargs.values()), strict=True):
+            places.lend(value, part.path)
         with recorder.running():
             if not isinstance(f, (FunctionType, MethodType)):
                 places.called(f, [*args], [*kwargs.values()])
