@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ def _added(start: Array, indices: Array, updates: Array, axis: int, dtype: DType
     return start.reshape(shape).astype(dtype, copy=False)
 
 
+#: Up to this many sums, making all of them is faster than finding those that are not 0.
+_SMALL = 1 << 15
 #: A sum of at most this many numbers, one after the other, loses no more than the last digits.
 _FEW = 32
 
@@ -107,8 +110,8 @@ def _scatter_add(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
 
 def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: int) -> Any:
     shape = (*data.shape[:axis], num_segments, *data.shape[axis + segment_ids.ndim :])
-    if 8 * segment_ids.size < num_segments:
-        # Zeros that nobody touches cost nothing: only what is added to is looked at.
+    if 8 * segment_ids.size < num_segments and math.prod(shape) > _SMALL:
+        # Many zeros that nobody touches cost nothing: only what is added to is looked at.
         positions = _in_range(segment_ids, num_segments)
         found, own = np.unique(positions, return_inverse=True)
         own = own.reshape(positions.shape)

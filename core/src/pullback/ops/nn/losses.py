@@ -33,8 +33,7 @@ __all__ = [
 
 def times(weight: Tensor, value: Tensor) -> Tensor:
     """weight * value; 0 where the weight is 0, even for a value of -inf, in the gradient too."""
-    is_zero = weight == 0
-    return where(is_zero, 0, weight * where(is_zero, 0, value))
+    return weight * where(weight == 0, 0, value)
 
 
 # Cross entropies of logits --------------------------------------------------------------------
