@@ -23,7 +23,7 @@ from typing import Any
 import ops_recorded
 import ops_report
 import peers
-from ops_cases import Case, design
+from ops_cases import Case, design, translated
 from ops_cases.agreement import differs
 from run import machine, versions
 
@@ -137,9 +137,11 @@ def entry(case: Case, found: dict[str, Any]) -> dict[str, Any]:
         name: {mode: round(seconds * 1e6, 3) for mode, seconds in one.items()}
         for name, one in found["times"].items()
     }
+    theirs = case.row.expressions.get("torch", "")
+    derived = translated(case.row.expressions["pullback"], "torch")
     return {
         "key": case.key, "table": case.row.table, "n": case.n, "dtype": case.dtype,
-        "layout": case.layout, "torch": case.row.expressions.get("torch"),
+        "layout": case.layout, "torch": "" if theirs == derived else theirs,
         "times": times, "wrong": found["wrong"],
     }  # fmt: skip
 
@@ -186,11 +188,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="for each framework")
     parser.add_argument("--cpu-time", action="store_true", help="time of the processor, not wall")
     parser.add_argument("--json", help="a file for all times")
+    parser.add_argument("--go-on", action="store_true", help="keep what the --json file has")
     parser.add_argument("--output", help="a file for the report")
+    parser.add_argument("--worst", type=int, default=300, help="lines of the report's last table")
     parser.add_argument("--record", help="a file for ratios to NumPy, of 150 cases or --sample")
     parser.add_argument("--against", help="such a file: fails where a ratio has grown by half")
     parser.add_argument("--note", default="", help="a line for the report's head")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.go_on and not given.json:
+        parser.error("--go-on needs the file: --json ops.json")
+    return given
 
 
 def ratios(given: argparse.Namespace, bench: Bench, about: dict[str, Any]) -> list[str]:
@@ -225,13 +232,18 @@ def main() -> None:
         found = ratios(given, bench, about)
         bench.close()
         raise SystemExit("\n".join(found) or 0)
+    before: list[dict[str, Any]] = []
+    if given.go_on and Path(given.json).exists():
+        before = json.loads(Path(given.json).read_text())["cases"]
+    done = {one["key"] for one in before}
     begin = time.monotonic()
-    entries = run(bench, chosen(given), given.budget)
+    cases = [case for case in chosen(given) if case.key not in done]
+    entries = before + run(bench, cases, given.budget)
     bench.close()
     about["minutes"] = round((time.monotonic() - begin) / 60, 1)
     if given.json:
         Path(given.json).write_text(json.dumps({"about": about, "cases": entries}) + "\n")
-    text = ops_report.report(about, entries)
+    text = ops_report.report(about, entries, given.worst)
     if given.output:
         Path(given.output).write_text(text + "\n")
     print(text)

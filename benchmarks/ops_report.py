@@ -12,12 +12,20 @@ from report import text
 PACK, ALONE, TORCH, NUMPY = "pullback-native", "pullback", "torch", "numpy"
 SMALL = 1_000  # the most elements that a small case has
 MODES = ("forward", "gradient")
+KINDS = {
+    "float32": ("float32",),
+    "float64": ("float64",),
+    "16 bits": ("float16", "bfloat16"),
+    "integers, bool": ("int32", "int64", "bool"),
+}
 
 
 class Line(NamedTuple):
     """One mode of a case: times in microseconds, None where it was not measured."""
 
     key: str
+    theirs: str  # PyTorch's expression, where it is not ours with another name
+    table: str
     mode: str
     n: int
     dtype: str
@@ -53,7 +61,7 @@ def lines(entries: Iterable[dict[str, Any]]) -> Iterator[Line]:
             if found[PACK] is None and found[ALONE] is None:
                 continue
             yield Line(
-                one["key"], mode, one["n"], one["dtype"], one["layout"],
+                one["key"], one["torch"], one["table"], mode, one["n"], one["dtype"], one["layout"],
                 found[TORCH], found[NUMPY], found[PACK], found[ALONE], captured,
             )  # fmt: skip
 
@@ -75,20 +83,22 @@ def spread(ratios: list[float]) -> list[str]:
 
 def groups(found: list[Line]) -> Iterator[tuple[str, list[Line]]]:
     """The parts of the distribution, with their names."""
-    yield "all", found
+    yield from sizes("all", found)
+    for kind, dtypes in KINDS.items():
+        yield from sizes(kind, [one for one in found if one.dtype in dtypes])
+    for what in ("n", "dtype", "layout", "table"):
+        for value in sorted({getattr(one, what) for one in found} - set(KINDS)):
+            name = f"{value:.0e} elements" if what == "n" else value
+            yield name, [one for one in found if getattr(one, what) == value]
+
+
+def sizes(name: str, found: list[Line]) -> Iterator[tuple[str, list[Line]]]:
+    """All, and small and large cases of each mode."""
+    yield name, found
     for size, small in (("small", True), ("large", False)):
         for mode in MODES:
             some = [one for one in found if (one.n <= SMALL) == small and one.mode == mode]
-            yield f"{size}, {mode}", some
-    for n in sorted({one.n for one in found}):
-        yield f"{n:.0e} elements", [one for one in found if one.n == n]
-    for dtype in sorted({one.dtype for one in found}):
-        yield dtype, [one for one in found if one.dtype == dtype]
-        for size, small in (("small", True), ("large", False)):
-            some = [one for one in found if one.dtype == dtype and (one.n <= SMALL) == small]
-            yield f"{dtype}, {size}", some
-    for layout in sorted({one.layout for one in found}):
-        yield layout, [one for one in found if one.layout == layout]
+            yield f"{name}, {size}, {mode}", some
 
 
 def distribution(found: list[Line], ours: str, theirs: str) -> list[list[str]]:
@@ -102,9 +112,9 @@ def distribution(found: list[Line], ours: str, theirs: str) -> list[list[str]]:
     return table
 
 
-def worst(found: list[Line], count: int | None = None) -> list[list[str]]:
+def worst(found: list[Line], count: int) -> list[list[str]]:
     """The cases by their ratio, the highest first."""
-    head = "case,,torch us,numpy us,pack,alone,alone/numpy,pack/alone,captured/eager"
+    head = "case,,torch us,numpy us,pack,alone,alone/numpy,pack/alone,captured/eager,in torch"
     table = [head.split(",")]
     ordered = sorted(found, key=lambda one: -one.worst)
     for one in ordered[:count]:
@@ -116,7 +126,7 @@ def worst(found: list[Line], count: int | None = None) -> list[list[str]]:
         ]  # fmt: skip
         table.append([
             one.key, one.mode[0], *(f"{t:.4g}" if t else "" for t in (one.torch, one.numpy)),
-            *(f"{cell:.2f}" if cell else "" for cell in cells),
+            *(f"{cell:.2f}" if cell else "" for cell in cells), one.theirs,
         ])  # fmt: skip
     return table
 
@@ -127,15 +137,16 @@ def failures(entries: list[dict[str, Any]]) -> list[str]:
     for one in entries:
         for who, why in one["wrong"].items():
             kind = why.split(":")[0] if "Error" in why else "differs"
-            place = (one["key"].split(" | ")[0], who, kind)
+            mode = who.removeprefix(PACK).removeprefix(ALONE)
+            place = (one["key"].split(" | ")[0], mode, kind)
             if place not in seen:
                 seen.add(place)
                 found.append(f"{one['key']}: {who}: {why.splitlines()[0][:150]}")
     return sorted(found)
 
 
-def report(about: dict[str, Any], entries: list[dict[str, Any]]) -> str:
-    """The whole text."""
+def report(about: dict[str, Any], entries: list[dict[str, Any]], count: int) -> str:
+    """The whole text, with so many of the cases."""
     found = list(lines(entries))
     named = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     parts = [
@@ -154,8 +165,8 @@ def report(about: dict[str, Any], entries: list[dict[str, Any]]) -> str:
         if len(table) > 1:
             parts.append(f"{title}\n\n{text(table)}")
     parts.append(
-        "All cases, the highest ratio first (f forward, g with its gradient); pack and alone are\n"
-        "over torch, or over NumPy where torch has none\n\n" + text(worst(found))
+        f"The highest ratios of {len(found)} (f forward, g with its gradient); pack and alone are\n"
+        "over torch, or over NumPy where torch has none\n\n" + text(worst(found, count))
     )
     wrong = failures(entries)
     if wrong:
