@@ -172,22 +172,40 @@ typedef struct {
 
 /* Reductions and movement. --------------------------------------------------------------------- */
 
-/* x is (outer, rows, inner), and rows are summed, in `pieces` pieces of `piece_rows` rows; columns
- * are taken in `blocks` blocks. With several pieces their sums go to `partial`, (outer, pieces,
- * inner); otherwise `partial` is NULL and the sums, times `factor`, go to y. Of x the first
- * `skipped` elements may be missing, where they are not summed. */
+/* x is (outer, rows, inner), and rows are reduced, in `pieces` pieces of `piece_rows` rows; columns
+ * are taken in `blocks` blocks. With several pieces their results go to `partial`, (outer, pieces,
+ * inner), in the dtype in which they are taken; otherwise `partial` is NULL, and what is made of
+ * them goes to y: sums of float32 times `factor`, those of float64 divided by `count`. Of x the
+ * first `skipped` elements may be missing, where they are not reduced. */
 typedef struct {
-    const float *x;
-    double *partial;
-    float *y;
+    const void *x;
+    void *partial, *y;
     ptrdiff_t rows, inner, piece_rows, pieces, blocks, skipped;
-    double factor;
-} SumArgs;
+    double factor, count;
+} FoldArgs;
+
+/* x is (outer, n, inner), and y too, with `initial` rows more along n, 0 or 1. Columns are taken in
+ * `blocks` blocks. `reverse`: n is run along from its end. */
+typedef struct {
+    const void *x;
+    void *y;
+    ptrdiff_t n, inner, blocks, initial, reverse;
+} ScanArgs;
+
+/* Rows of n elements, of which the k largest, or smallest, are selected. */
+enum { MOST_SELECTED = 128 };
+typedef struct {
+    const void *x;
+    void *values;
+    int64_t *indices;
+    ptrdiff_t n, k, largest;
+} TopArgs;
 
 /* x is (outer, positions, inner), y (outer, segments, inner). `order` has the positions in the
- * order of their segments, and `begins` where each segment begins in `order`, and its end. */
+ * order of their segments, and `begins` where each segment begins in `order`, and its end. Sums
+ * begin with those of `start`, of the shape of y, or with 0 where it is NULL. */
 typedef struct {
-    const float *x;
+    const float *x, *start;
     const ptrdiff_t *order, *begins;
     float *y;
     ptrdiff_t positions, segments, inner;

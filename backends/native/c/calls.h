@@ -26,7 +26,8 @@
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
-    X(sum) X(mean) X(segment_sum) X(take) X(reshape) X(concat)                                    \
+    X(sum) X(mean) X(prod) X(max) X(min) X(vector_norm) X(cumulative_sum) X(cumulative_prod) X(top_k) \
+    X(segment_sum) X(scatter_add) X(take) X(reshape) X(concat)                                    \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)
 /* clang-format on */
 
@@ -71,9 +72,9 @@ int threads_for(double cost);
 /* Nanoseconds of work from which on it pays to release the GIL. */
 #define WORTH_THE_LOCK 3e3
 
-/* Adds the sums of the pieces of rows, in their order: `partial` is (outer, pieces, inner). */
-void add_sums(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
-              double factor, float *result);
+/* Adds the sums of the pieces of rows: `partial` is (outer, pieces, inner), and is written to. */
+void add_sums(double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner, double factor,
+              float *result);
 
 /* scale / sqrt(variance + epsilon) for each channel; `scale` may be NULL. */
 void channel_factors(const float *variance, const float *scale, double epsilon, ptrdiff_t width,
@@ -127,6 +128,12 @@ static inline int is_bfloat16(PyObject *x) {
 /* As is_plain, of bfloat16. */
 static inline int is_plain_bfloat16(PyObject *x) {
     return is_bfloat16(x) && PyArray_ISCARRAY_RO(as_array(x));
+}
+
+/* True if x is a float32 array in the machine's byte order, in any layout. */
+static inline int is_float32(PyObject *x) {
+    return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == NPY_FLOAT
+        && PyArray_ISNOTSWAPPED(as_array(x));
 }
 
 /* True if x is a float32 array, C-contiguous, aligned, in the machine's byte order. */

@@ -179,20 +179,20 @@ static void unit_sums(const Launch *launch, char *const *wide, ptrdiff_t unit, p
         const Sum *sum = &fused->sum[i];
         int in_wide = sum->of >= fused->arrays + fused->outputs;
         char *x = in_wide ? wide[sum->of - fused->arrays - fused->outputs] : launch->base[sum->of];
-        SumArgs args = {.x = (float *)x,
-                        .partial = launch->partial[i],
-                        .y = launch->summed[i],
-                        .rows = fused->rows,
-                        .inner = fused->inner,
-                        .piece_rows = fused->piece_rows,
-                        .pieces = fused->pieces,
-                        .blocks = 1,
-                        .skipped = in_wide ? begin : 0,
-                        .factor = sum->factor};
+        FoldArgs args = {.x = x,
+                         .partial = launch->partial[i],
+                         .y = launch->summed[i],
+                         .rows = fused->rows,
+                         .inner = fused->inner,
+                         .piece_rows = fused->piece_rows,
+                         .pieces = fused->pieces,
+                         .blocks = 1,
+                         .skipped = in_wide ? begin : 0,
+                         .factor = sum->factor};
         if (fused->outer > 1)
-            loops[LOOP_sum](begin / fused->rows, end / fused->rows, &args);
+            loops[LOOP_sum_float32](begin / fused->rows, end / fused->rows, &args);
         else
-            loops[LOOP_sum](unit, unit + 1, &args);
+            loops[LOOP_sum_float32](unit, unit + 1, &args);
     }
 }
 

@@ -39,8 +39,22 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     EXACT_LOOPS(X, type) X(maximum_##type, BinaryArgs) X(minimum_##type, BinaryArgs)              \
     X(maximum_number_##type, NumberArgs) X(minimum_number_##type, NumberArgs)
 
-/* All loops with the type of their arguments, in the order of their tables. */
-#define LOOPS(X)                                                                                  \
+/* The loops of reductions.inc.h for a dtype. */
+#define FOLD_LOOPS(X, type)                                                                       \
+    X(sum_##type, FoldArgs) X(prod_##type, FoldArgs) X(max_##type, FoldArgs)                      \
+    X(min_##type, FoldArgs) X(norm_##type, FoldArgs)
+
+/* The loops of arrays.inc.h. */
+#define ARRAY_LOOPS(X)                                                                            \
+    FOLD_LOOPS(X, float32) FOLD_LOOPS(X, float64)                                                 \
+    X(running_sum_float32, ScanArgs) X(running_sum_float64, ScanArgs)                             \
+    X(running_prod_float32, ScanArgs) X(running_prod_float64, ScanArgs)                           \
+    X(top_float32, TopArgs) X(top_float64, TopArgs) X(top_int32, TopArgs) X(top_int64, TopArgs)   \
+    X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                                              \
+    X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)
+
+/* Those of loops.inc.h. */
+#define ELEMENT_LOOPS(X)                                                                          \
     X(exp, UnaryArgs) X(tanh, UnaryArgs) X(sigmoid, UnaryArgs) X(silu, UnaryArgs)                 \
     X(softplus, UnaryArgs) X(log_sigmoid, UnaryArgs) X(relu, UnaryArgs) X(negative, UnaryArgs)    \
     X(gelu_exact, UnaryArgs) X(gelu_tanh, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)       \
@@ -65,8 +79,6 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(attention, AttentionArgs) X(attention_gradient, AttentionGradientArgs)                      \
     X(layer_norm, LayerNormArgs) X(layer_norm_gradient, LayerNormGradientArgs)                    \
     X(rms_norm, RmsNormArgs) X(rms_norm_gradient, RmsNormGradientArgs)                            \
-    X(sum, SumArgs) X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                              \
-    X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)                                   \
     X(channel_moments, ChannelMomentsArgs) X(channel_slopes, ChannelSlopesArgs)                   \
     X(channel_affine, ChannelAffineArgs) X(channel_combine, ChannelCombineArgs)                   \
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
@@ -76,6 +88,9 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
     X(widen, WidenArgs) X(narrow, NarrowArgs) X(narrow_elements, NarrowElementsArgs)              \
     X(product_bfloat16, Bfloat16ProductArgs) X(few_rows_bfloat16, Bfloat16ProductArgs)
+
+/* All loops with the type of their arguments, in the order of their tables. */
+#define LOOPS(X) ELEMENT_LOOPS(X) ARRAY_LOOPS(X)
 /* clang-format on */
 
 #define NUMBER(name, Args) LOOP_##name,

@@ -1,23 +1,8 @@
-/* All loops, for the instruction set of the file that includes this: it names the table TABLE.
- *
- * Files that end in .inc.h are templates: they are compiled once for each set of instructions. */
-#include "job.h"
-#include "math32.h"
+/* Loops of elements, rows and products, for the instruction set of the file that includes this. It
+ * names the table of all loops TABLE, which is in arrays.inc.h. */
+#include "loop.inc.h"
 
-/* Defines a loop: `args` has the type that LOOPS names in job.h, or this does not compile. */
-#define DECLARATION(name, Args)                                                                    \
-    INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args);                       \
-    static void loop_##name(ptrdiff_t from, ptrdiff_t to, const void *args);
-LOOPS(DECLARATION)
-#undef DECLARATION
-#define LOOP(name, Args)                                                                           \
-    static void loop_##name(ptrdiff_t from, ptrdiff_t to, const void *args) {                      \
-        body_##name(from, to, args);                                                               \
-    }                                                                                              \
-    INLINE void body_##name(ptrdiff_t from, ptrdiff_t to, const Args *args)
-
-/* Some loops run others. */
-extern const Loop TABLE[];
+ELEMENT_LOOPS(BODY)
 
 #include "tile.inc.h"
 #include "few.inc.h"
@@ -28,11 +13,6 @@ extern const Loop TABLE[];
 #include "rows.inc.h"
 #include "attention.inc.h"
 #include "channels.inc.h"
-#include "reductions.inc.h"
-#include "movement.inc.h"
 #include "recurrent.inc.h"
 #include "pooling.inc.h"
 #include "convolution.inc.h"
-
-#define ENTRY(name, Args) loop_##name,
-const Loop TABLE[] = {LOOPS(ENTRY)};

@@ -13,10 +13,17 @@ INLINE ptrdiff_t index_at(const void *indices, ptrdiff_t wide, ptrdiff_t i) {
 
 LOOP(take, TakeArgs) {
     ptrdiff_t positions = args->positions, rows = args->rows, inner = args->inner;
+    ptrdiff_t at = from % positions;
+    const float *x = args->x + from / positions * rows * inner;
     for (ptrdiff_t unit = from; unit < to; unit++) {
-        ptrdiff_t row = index_at(args->indices, args->wide, unit % positions);
-        row += unit / positions * rows + (row < 0 ? rows : 0);
-        copy_run(args->y + unit * inner, args->x + row * inner, inner);
+        ptrdiff_t row = index_at(args->indices, args->wide, at);
+        row += row < 0 ? rows : 0;
+        if (inner == 1)
+            args->y[unit] = x[row];
+        else
+            copy_run(args->y + unit * inner, x + row * inner, inner);
+        if (++at == positions)
+            at = 0, x += rows * inner;
     }
 }
 

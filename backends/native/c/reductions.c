@@ -1,118 +1,272 @@
-/* Kernels of sums and means, and of sums over segments. */
+/* Kernels of reductions, and of sums over segments. */
+#include <math.h>
+
 #include "calls.h"
 
-/* Stores the sizes of x as (outer, n, inner) around the summed axes; false if these are not
- * neighbours, or there are none. Axes of size 1 do not count. */
-static int around(PyObject *x, PyObject *axis, ptrdiff_t sizes[3]) {
-    int ndim = PyArray_NDIM(as_array(x)), part = 0;
-    Py_ssize_t next = 0, many = axis == Py_None ? 0 : PyTuple_GET_SIZE(axis);
-    sizes[0] = sizes[1] = sizes[2] = 1;
-    if (axis == Py_None) {
-        sizes[1] = size(x);
-        return 1;
-    }
+/* The axes of an array as groups, in the order of memory: neighbours that are reduced, or kept, are
+ * one group. Axes of size 1 are in none. */
+typedef struct {
+    int groups, order[NPY_MAXDIMS], reduced[NPY_MAXDIMS];
+    ptrdiff_t size[NPY_MAXDIMS];
+} Groups;
+
+/* Stores the axes of x in the order of memory; false where it has gaps, or elements that share an
+ * address. */
+static int order_axes(PyObject *x, int *order) {
+    PyArrayObject *array = as_array(x);
+    int ndim = PyArray_NDIM(array);
     for (int i = 0; i < ndim; i++) {
-        ptrdiff_t along = PyArray_DIM(as_array(x), i);
-        int summed = next < many && PyLong_AsLong(PyTuple_GET_ITEM(axis, next)) == i;
-        next += summed;
+        int at = i;
+        for (; at && PyArray_STRIDE(array, order[at - 1]) < PyArray_STRIDE(array, i); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    ptrdiff_t step = PyArray_ITEMSIZE(array);
+    for (int i = ndim - 1; i >= 0; i--) {
+        if (PyArray_DIM(array, order[i]) != 1 && PyArray_STRIDE(array, order[i]) != step)
+            return 0;
+        step *= PyArray_DIM(array, order[i]);
+    }
+    return 1;
+}
+
+static int is_reduced(PyObject *axis, int i) {
+    if (axis == Py_None)
+        return 1;
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(axis); at++)
+        if (PyLong_AsLong(PyTuple_GET_ITEM(axis, at)) == i)
+            return 1;
+    return 0;
+}
+
+static int group_axes(PyObject *x, PyObject *axis, Groups *all) {
+    int ndim = PyArray_NDIM(as_array(x));
+    all->groups = 0;
+    if (PyArray_IS_C_CONTIGUOUS(as_array(x)))
+        for (int i = 0; i < ndim; i++)
+            all->order[i] = i;
+    else if (!order_axes(x, all->order))
+        return 0;
+    for (int i = 0; i < ndim; i++) {
+        ptrdiff_t along = PyArray_DIM(as_array(x), all->order[i]);
+        int reduced = is_reduced(axis, all->order[i]);
         if (along == 1)
             continue;
-        if (summed != (part == 1) && ++part > 2)
-            return 0;
-        sizes[part] *= along;
+        if (!all->groups || all->reduced[all->groups - 1] != reduced)
+            all->reduced[all->groups] = reduced, all->size[all->groups++] = 1;
+        all->size[all->groups - 1] *= along;
     }
-    return next == many && part > 0;
+    return 1;
 }
 
-/* A new array without the axes that are summed, or with size 1 there. */
-static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep) {
-    npy_intp shape[NPY_MAXDIMS];
-    int ndim = PyArray_NDIM(as_array(x)), axes = 0;
-    Py_ssize_t next = 0, many = axis == Py_None ? 0 : PyTuple_GET_SIZE(axis);
+/* A new array without the axes that are reduced, or with size 1 there; its elements are in memory
+ * in the order of the groups that are kept. `at` is set to its data. */
+static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep, const Groups *all, void **at) {
+    npy_intp shape[NPY_MAXDIMS], place[NPY_MAXDIMS];
+    int ndim = PyArray_NDIM(as_array(x)), axes = 0, in_order = 1, before[NPY_MAXDIMS];
+    for (int i = 0, kept = 0; i < ndim; i++) {
+        before[i] = kept;
+        kept += keep || !is_reduced(axis, i);
+    }
     for (int i = 0; i < ndim; i++) {
-        int summed = axis == Py_None
-                  || (next < many && PyLong_AsLong(PyTuple_GET_ITEM(axis, next)) == i && ++next);
-        if (!summed || keep)
-            shape[axes++] = summed ? 1 : PyArray_DIM(as_array(x), i);
+        int from = all->order[i], reduced = is_reduced(axis, from);
+        if (reduced && !keep)
+            continue;
+        in_order &= before[from] == axes;
+        place[before[from]] = axes;
+        shape[axes++] = reduced ? 1 : PyArray_DIM(as_array(x), from);
     }
-    return new_array(axes, shape);
-}
-
-void add_sums(const double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner,
-              double factor, float *result) {
-    for (ptrdiff_t item = 0; item < outer; item++, partial += pieces * inner)
-        for (ptrdiff_t i = 0; i < inner; i++) {
-            double total = partial[i];
-            for (ptrdiff_t piece = 1; piece < pieces; piece++)
-                total += partial[piece * inner + i];
-            *result++ = (float)(total * factor);
-        }
-}
-
-/* The sum of x over `axis`, or the mean; NULL without an error where NumPy has to do it. */
-static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, int mean) {
-    ptrdiff_t sizes[3];
-    if (is_plain_bfloat16(x)) {
-        PyObject *wide = widened(x), *sums = wide ? reduced(wide, axis, keep, mean) : NULL;
-        PyObject *y = sums ? narrowed(sums) : NULL;
-        Py_XDECREF(wide);
-        Py_XDECREF(sums);
+    PyObject *y =
+        new_array_of(PyArray_TYPE(as_array(x)), PyArray_ITEMSIZE(as_array(x)), axes, shape);
+    *at = y ? data(y) : NULL;
+    if (!y || in_order)
         return y;
+    PyArray_Dims how = {place, axes};
+    PyObject *turned = PyArray_Transpose(as_array(y), &how);
+    Py_DECREF(y);
+    return turned;
+}
+
+/* A reduction, with its loops for float32 and float64, and that for results in double precision;
+ * -1 where those of float32 are numbers of float32. */
+typedef struct {
+    int loop32, loop64, again;
+    double factor; /* 0 for roots */
+} Reduction;
+
+/* Stores the results that were taken in double precision. */
+static void finish(const double *total, ptrdiff_t many, double factor, double terms, int wide,
+                   void *y) {
+    for (ptrdiff_t i = 0; i < many; i++) {
+        double value = !factor ? sqrt(total[i]) : wide ? total[i] / terms : total[i] * factor;
+        if (wide)
+            ((double *)y)[i] = value;
+        else
+            ((float *)y)[i] = (float)value;
     }
-    if (!axis || !keep || !is_plain(x) || !size(x) || !(axis == Py_None || PyTuple_CheckExact(axis))
-        || !around(x, axis, sizes))
+}
+
+/* Reduces the pieces of each item in place: `partial` is (outer, pieces, inner). */
+static void reduce_pieces(int loop, void *partial, ptrdiff_t outer, ptrdiff_t pieces,
+                          ptrdiff_t inner) {
+    ptrdiff_t blocks = (inner + 1023) / 1024;
+    FoldArgs args = {.x = partial,
+                     .y = partial,
+                     .rows = pieces,
+                     .inner = inner,
+                     .piece_rows = pieces,
+                     .pieces = 1,
+                     .blocks = blocks,
+                     .factor = 1.0,
+                     .count = 1.0};
+    loops[loop](0, outer * blocks, &args);
+}
+
+void add_sums(double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inner, double factor,
+              float *result) {
+    reduce_pieces(LOOP_sum_float64, partial, outer, pieces, inner);
+    finish(partial, outer * inner, factor, 1.0, 0, result);
+}
+
+/* Reduces the groups of x, from the last one on, into y; -1 with an error set. */
+static int reduce_groups(const void *x, Groups *all, const Reduction *how, double terms, int wide,
+                         void *y) {
+    int loop = wide ? how->loop64 : how->loop32, again = how->again < 0 ? loop : how->again;
+    size_t item = how->again < 0 && !wide ? sizeof(float) : sizeof(double);
+    void *held = NULL;
+    for (int last = all->groups - 1;; last--) {
+        ptrdiff_t outer = 1, inner = 1, rows = 1;
+        for (; last >= 0 && !all->reduced[last]; last--)
+            inner *= all->size[last];
+        int more = 0;
+        for (int i = 0; i < last; i++)
+            outer *= all->size[i], more |= all->reduced[i];
+        rows = last >= 0 ? all->size[last] : 1;
+        ptrdiff_t width = inner < 1024 ? inner : 1024, blocks = (inner + 1023) / 1024;
+        ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
+        ptrdiff_t pieces = (rows + grain - 1) / grain, unit = (rows < grain ? rows : grain) * width;
+        int direct = pieces == 1 && !more && !held;
+        FoldArgs args = {.x = x,
+                         .rows = rows,
+                         .inner = inner,
+                         .piece_rows = grain,
+                         .pieces = pieces,
+                         .blocks = blocks,
+                         .factor = how->factor,
+                         .count = terms};
+        void *partial = NULL;
+        if (direct) {
+            args.y = y;
+        } else {
+            args.partial = partial = PyMem_Malloc((size_t)(outer * pieces * inner) * item);
+            if (!partial) {
+                PyMem_Free(held);
+                PyErr_NoMemory();
+                return -1;
+            }
+        }
+        int failed = run_loop(loop, &args, outer * pieces * blocks, 1 + PIECE / unit,
+                              5 + 0.15 * (double)unit);
+        PyMem_Free(held);
+        held = partial;
+        if (failed || direct) {
+            PyMem_Free(held);
+            return failed ? -1 : 0;
+        }
+        if (pieces > 1)
+            reduce_pieces(again, partial, outer, pieces, inner);
+        if (!more) {
+            if (how->again < 0)
+                memcpy(y, partial, (size_t)(outer * inner) * item);
+            else
+                finish(partial, outer * inner, how->factor, terms, wide, y);
+            PyMem_Free(held);
+            return 0;
+        }
+        x = partial, loop = again;
+        all->reduced[last] = 0, all->size[last] = 1;
+        last = all->groups;
+    }
+}
+
+/* x reduced over `axis`; NULL without an error where NumPy has to do it. */
+static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
+                         int mean) {
+    Groups all;
+    if (is_plain_bfloat16(x)) {
+        PyObject *wide = widened(x), *y = wide ? reduced(wide, axis, keep, how, mean) : NULL;
+        PyObject *narrow = y ? narrowed(y) : NULL;
+        Py_XDECREF(wide);
+        Py_XDECREF(y);
+        return narrow;
+    }
+    if (!axis || !keep || !(axis == Py_None || PyTuple_CheckExact(axis)) || !PyArray_CheckExact(x)
+        || !PyArray_ISBEHAVED_RO(as_array(x)) || !size(x)
+        || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE)
+        || !group_axes(x, axis, &all))
         return NULL;
-    ptrdiff_t rows = sizes[1], inner = sizes[2], width = inner < 1024 ? inner : 1024;
-    ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
-    ptrdiff_t pieces = (rows + grain - 1) / grain, blocks = (inner + 1023) / 1024;
-    SumArgs args = {.x = data(x),
-                    .rows = rows,
-                    .inner = inner,
-                    .piece_rows = grain,
-                    .pieces = pieces,
-                    .blocks = blocks,
-                    .factor = mean ? 1.0 / (double)rows : 1.0};
-    double *partial = NULL;
-    if (pieces > 1) {
-        partial = PyMem_Malloc((size_t)(sizes[0] * pieces * inner) * sizeof(double));
-        if (!partial)
-            return PyErr_NoMemory();
-        args.partial = partial;
-    }
-    PyObject *y = new_reduced(x, axis, keep == Py_True);
-    if (y) {
-        ptrdiff_t unit = (rows < grain ? rows : grain) * width;
-        args.y = data(y);
-        y = unless(
-            run_sum(&args, sizes[0] * pieces * blocks, 1 + PIECE / unit, 5 + 0.15 * (double)unit),
-            y);
-        if (y && partial)
-            add_sums(partial, sizes[0], pieces, inner, args.factor, data(y));
-    }
-    PyMem_Free(partial);
-    return y;
+    void *at;
+    PyObject *y = new_reduced(x, axis, keep == Py_True, &all, &at);
+    if (!y)
+        return NULL;
+    double terms = mean ? (double)(size(x) / size(y)) : 1.0;
+    Reduction how_many = *how;
+    how_many.factor /= terms;
+    return unless(
+        reduce_groups(data(x), &all, &how_many, terms, PyArray_TYPE(as_array(x)) == NPY_DOUBLE, at),
+        y);
 }
 
-KERNEL(sum) {
-    (void)module;
-    if (count == 1 && attribute(x, count, names, "dtype") == Py_None) {
-        PyObject *y = reduced(x[0], attribute(x, count, names, "axis"),
-                              attribute(x, count, names, "keepdims"), 0);
-        if (y || PyErr_Occurred())
-            return y;
+#define REDUCTION(name, op, again, factor, mean)                                                   \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        static const Reduction how = {LOOP_##op##_float32, LOOP_##op##_float64, again, factor};    \
+        PyObject *dtype = attribute(x, count, names, "dtype");                                     \
+        if (count == 1 && (!dtype || dtype == Py_None)) {                                          \
+            PyObject *y = reduced(x[0], attribute(x, count, names, "axis"),                        \
+                                  attribute(x, count, names, "keepdims"), &how, mean);             \
+            if (y || PyErr_Occurred())                                                             \
+                return y;                                                                          \
+        }                                                                                          \
+        return NUMPY_FALLBACK(name);                                                               \
     }
-    return NUMPY_FALLBACK(sum);
-}
 
-KERNEL(mean) {
+REDUCTION(sum, sum, LOOP_sum_float64, 1.0, 0)
+REDUCTION(mean, sum, LOOP_sum_float64, 1.0, 1)
+REDUCTION(prod, prod, LOOP_prod_float64, 1.0, 0)
+REDUCTION(max, max, -1, 1.0, 0)
+REDUCTION(min, min, -1, 1.0, 0)
+
+/* Norms of float64 between these are roots of sums whose squares did not leave the range. */
+#define LEAST_NORM 1e-140
+#define MOST_NORM 1e150
+
+KERNEL(vector_norm) {
     (void)module;
-    if (count == 1) {
-        PyObject *y = reduced(x[0], attribute(x, count, names, "axis"),
-                              attribute(x, count, names, "keepdims"), 1);
-        if (y || PyErr_Occurred())
-            return y;
+    static const Reduction how = {LOOP_norm_float32, LOOP_norm_float64, LOOP_sum_float64, 0.0};
+    PyObject *order = attribute(x, count, names, "ord");
+    double number =
+        order && (PyLong_Check(order) || PyFloat_Check(order)) ? PyFloat_AsDouble(order) : -1;
+    if (PyErr_Occurred())
+        return NULL;
+    PyObject *y = count == 1 && number == 2
+                    ? reduced(x[0], attribute(x, count, names, "axis"),
+                              attribute(x, count, names, "keepdims"), &how, 0)
+                    : NULL;
+    if (!y && PyErr_Occurred())
+        return NULL;
+    int inside = y != NULL;
+    if (inside && PyArray_TYPE(as_array(y)) == NPY_DOUBLE) {
+        PyArrayObject *array = as_array(y);
+        ptrdiff_t many = size(y);
+        const double *norm = PyArray_DATA(array);
+        for (ptrdiff_t i = 0; i < many; i++) /* in any order: there are no gaps */
+            inside &= !(norm[i] < LEAST_NORM || norm[i] > MOST_NORM);
     }
-    return NUMPY_FALLBACK(mean);
+    if (inside)
+        return y;
+    Py_XDECREF(y);
+    return NUMPY_FALLBACK(vector_norm);
 }
 
 /* Fills `begins` and `order` for the loop, from the segment of each position; false if a segment is
@@ -137,48 +291,112 @@ static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *or
     return 1;
 }
 
+/* Rows shorter than this are added where they belong, one after the other, without ordering them.
+ */
+#define SHORT_ROW 4
+
+/* As `added`, of short rows: in the same order, and so with the same bits. */
+static PyObject *added_short(PyObject *x, PyObject *start, const Indices *ids, ptrdiff_t outer,
+                             ptrdiff_t segments, ptrdiff_t inner, int axes, const npy_intp *shape) {
+    ptrdiff_t all = outer * segments * inner;
+    double *sums = PyMem_Calloc((size_t)all, sizeof *sums);
+    if (!sums)
+        return PyErr_NoMemory();
+    const float *row = data(x), *begin = start ? data(start) : NULL;
+    int inside = 1;
+    for (ptrdiff_t i = 0; begin && i < all; i++)
+        sums[i] = (double)begin[i];
+    for (ptrdiff_t item = 0; item < outer; item++)
+        for (ptrdiff_t i = 0; i < ids->count && inside; i++, row += inner) {
+            ptrdiff_t id = index_of(ids, i);
+            id += id < 0 ? segments : 0;
+            inside = id >= 0 && id < segments;
+            for (ptrdiff_t at = 0; at < inner && inside; at++)
+                sums[(item * segments + id) * inner + at] += (double)row[at];
+        }
+    PyObject *y = inside ? new_array(axes, shape) : NULL;
+    float *target = y ? data(y) : NULL;
+    for (ptrdiff_t i = 0; y && i < all; i++)
+        target[i] = (float)sums[i];
+    PyMem_Free(sums);
+    return y;
+}
+
+/* Adds the rows of x at `indices` of `shape`, of `axes` axes, along `along`, to `start` or to
+ * zeros; NULL without an error where NumPy has to do it. */
+static PyObject *added(PyObject *x, PyObject *start, const Indices *ids, int along, int axes,
+                       const npy_intp *shape) {
+    ptrdiff_t segments = shape[along], outer = 1, inner = 1;
+    for (int i = 0; i < axes; i++)
+        *(i < along ? &outer : &inner) *= i == along ? 1 : shape[i];
+    if (segments < 1 || outer * ids->count * inner != size(x))
+        return NULL;
+    /* The gradient of a sum repeats numbers: a copy of it is added faster than it. */
+    PyObject *copy = is_plain(x) ? Py_NewRef(x) : PyArray_NewCopy(as_array(x), NPY_CORDER),
+             *y = NULL;
+    if (!copy || inner < SHORT_ROW) {
+        y = copy ? added_short(copy, start, ids, outer, segments, inner, axes, shape) : NULL;
+        Py_XDECREF(copy);
+        return y;
+    }
+    ptrdiff_t *order = PyMem_Malloc((size_t)(ids->count + segments + 1) * sizeof *order);
+    ptrdiff_t *begins = order ? order + ids->count : NULL;
+    if (!order)
+        PyErr_NoMemory();
+    else if (order_positions(ids, segments, order, begins) && (y = new_array(axes, shape))) {
+        SegmentSumArgs args = {.x = data(copy),
+                               .start = start ? data(start) : NULL,
+                               .order = order,
+                               .begins = begins,
+                               .y = data(y),
+                               .positions = ids->count,
+                               .segments = segments,
+                               .inner = inner};
+        double rows = 1 + (double)ids->count / (double)segments;
+        ptrdiff_t grain = 1 + (ptrdiff_t)(PIECE / (rows * (double)inner));
+        y = unless(run_segment_sum(&args, outer * segments, grain, 5 + 0.15 * rows * (double)inner),
+                   y);
+    }
+    Py_XDECREF(copy);
+    PyMem_Free(order);
+    return y;
+}
+
 KERNEL(segment_sum) {
     (void)module;
     PyObject *number = attribute(x, count, names, "num_segments");
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
-    if (count != 2 || !number || !axis || !is_plain(x[0]) || !size(x[0]) || !as_indices(x[1], &ids))
+    if (count != 2 || !number || !axis || !is_float32(x[0]) || !size(x[0])
+        || !as_indices(x[1], &ids))
         return NUMPY_FALLBACK(segment_sum);
     int ndim = PyArray_NDIM(as_array(x[0])), summed_axes = PyArray_NDIM(as_array(x[1]));
     int along = (int)PyLong_AsLong(axis), axes = 0;
-    ptrdiff_t segments = PyLong_AsSsize_t(number), outer = 1, inner = 1;
+    ptrdiff_t segments = PyLong_AsSsize_t(number);
     npy_intp shape[NPY_MAXDIMS];
-    if (segments < 1 || along < 0 || along + summed_axes > ndim
-        || ndim - summed_axes >= NPY_MAXDIMS)
-        return NUMPY_FALLBACK(segment_sum);
-    if (8 * ids.count < segments) /* most segments are 0, and NumPy's kernel does not touch them */
+    /* Where most segments are 0, NumPy's kernel does not touch them. */
+    if (along < 0 || along + summed_axes > ndim || ndim - summed_axes >= NPY_MAXDIMS
+        || 8 * ids.count < segments)
         return NUMPY_FALLBACK(segment_sum);
     for (int i = 0; i < along; i++)
-        outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
+        shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     shape[axes++] = segments;
     for (int i = along + summed_axes; i < ndim; i++)
-        inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
-    if (outer * ids.count * inner != size(x[0]))
-        return NUMPY_FALLBACK(segment_sum);
-    ptrdiff_t *order = PyMem_Malloc((size_t)(ids.count + segments + 1) * sizeof *order);
-    if (!order)
-        return PyErr_NoMemory();
-    ptrdiff_t *begins = order + ids.count;
-    PyObject *y = NULL;
-    int inside = order_positions(&ids, segments, order, begins);
-    if (inside && (y = new_array(axes, shape))) {
-        SegmentSumArgs args = {.x = data(x[0]),
-                               .order = order,
-                               .begins = begins,
-                               .y = data(y),
-                               .positions = ids.count,
-                               .segments = segments,
-                               .inner = inner};
-        double rows = 1 + (double)ids.count / (double)segments;
-        ptrdiff_t grain = 1 + (ptrdiff_t)(PIECE / (rows * (double)inner));
-        y = unless(run_segment_sum(&args, outer * segments, grain, 5 + 0.15 * rows * (double)inner),
-                   y);
-    }
-    PyMem_Free(order);
-    return inside ? y : NUMPY_FALLBACK(segment_sum);
+        shape[axes++] = PyArray_DIM(as_array(x[0]), i);
+    PyObject *y = added(x[0], NULL, &ids, along, axes, shape);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(segment_sum);
+}
+
+KERNEL(scatter_add) {
+    (void)module;
+    PyObject *axis = attribute(x, count, names, "axis");
+    Indices ids;
+    if (count != 3 || !axis || !is_plain(x[0]) || !is_float32(x[2]) || !size(x[0])
+        || !as_indices(x[1], &ids) || !ids.count)
+        return NUMPY_FALLBACK(scatter_add);
+    int along = (int)PyLong_AsLong(axis), ndim = PyArray_NDIM(as_array(x[0]));
+    PyObject *y = along < 0 || along >= ndim
+                    ? NULL
+                    : added(x[2], x[0], &ids, along, ndim, PyArray_DIMS(as_array(x[0])));
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(scatter_add);
 }

@@ -1,132 +1,201 @@
-/* Sums along neighbouring axes: x is (outer, n, inner), and n is summed.
+/* Reductions along neighbouring axes: x is (outer, n, inner), and n is reduced.
  *
- * Terms are added in double precision and rounded once. Sums begin with -0, which changes no
+ * Columns are combined side by side, four rows at a time. What has no columns of its own, a row of
+ * numbers, is taken as rows of LANES columns, whose results are combined in halves. float32 is
+ * added and multiplied in double precision and rounded once. Sums begin with -0, which changes no
  * number, so that a sum of negative zeros is a negative zero. */
 
-/* Columns of a piece: their sums, in double precision, fit into the first-level cache. */
+/* Columns of a piece: their results, of 8 bytes, fit into the first-level cache. */
 #define COLUMNS 1024
-
-INLINE void add_rows(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,
-                     double *restrict sums) {
-    ptrdiff_t row = 0;
-    for (; row + 4 <= rows; row += 4) {
-        const float *a = x + row * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        _Pragma("omp simd")
-        for (ptrdiff_t i = 0; i < columns; i++)
-            sums[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
-    }
-    for (; row < rows; row++) {
-        const float *a = x + row * stride;
-        _Pragma("omp simd")
-        for (ptrdiff_t i = 0; i < columns; i++)
-            sums[i] += (double)a[i];
-    }
-}
-
-/* Rows of at most half as many columns are added several at a time. */
-#define GROUPED 256
-
-/* The sums of `columns` columns. Short rows are added several at a time. */
-INLINE void column_sums(const float *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,
-                        double *restrict sums) {
-    ptrdiff_t group = columns == stride && columns < GROUPED ? GROUPED / columns : 1;
-    if (rows < 2 * group)
-        group = 1;
-    for (ptrdiff_t i = 0; i < group * columns; i++)
-        sums[i] = -0.0;
-    ptrdiff_t whole = rows / group;
-    add_rows(x, whole, group * stride, group * columns, sums);
-    for (ptrdiff_t one = 1; one < group; one++)
-        for (ptrdiff_t i = 0; i < columns; i++)
-            sums[i] += sums[one * columns + i];
-    add_rows(x + whole * group * stride, rows - whole * group, stride, columns, sums);
-}
-
-/* The sum of a row, in four lanes of vectors. */
-INLINE double run_sum(const float *x, ptrdiff_t size) {
-    ptrdiff_t part = size / 4;
-    const float *x1 = x + part, *x2 = x1 + part, *x3 = x2 + part;
-    double a = 0.0, b = 0.0, c = 0.0, d = 0.0;
-    _Pragma("omp simd reduction(+ : a, b, c, d)")
-    for (ptrdiff_t i = 0; i < part; i++) {
-        a += (double)x[i];
-        b += (double)x1[i];
-        c += (double)x2[i];
-        d += (double)x3[i];
-    }
-    for (ptrdiff_t i = 4 * part; i < size; i++)
-        a += (double)x[i];
-    double total = (a + b) + (c + d);
-    /* The lanes began with 0. */
-    for (ptrdiff_t i = 0; total == 0.0; i++) {
-        if (i == size)
-            return -0.0;
-        if (x[i] != 0.0f || !signbit(x[i]))
-            break;
-    }
-    return total;
-}
-
-/* Rows of fewer terms than this are summed side by side. */
+/* Columns that a row of numbers is taken as, and the longest row of numbers that is not: such rows
+ * are reduced side by side. */
+#define LONG 512
 #define SHORT 48
+#define BESIDE 16
+/* Rows of at most half as many columns are combined several at a time. */
+#define GROUPED 256
+/* Rows that are combined before their result meets that of other rows: an error of a sum grows with
+ * this number and with that of the groups, not with their product. */
+#define LEVEL 64
 
-/* The sums of `count` rows of `size` neighbours. */
-INLINE void short_sums(const float *x, ptrdiff_t count, ptrdiff_t size, double factor,
-                       float *restrict result) {
-    for (ptrdiff_t begin = 0; begin < count; begin += 16) {
-        ptrdiff_t some = count - begin < 16 ? count - begin : 16;
-        const float *first = x + begin * size;
-        double sums[16];
-        for (ptrdiff_t i = 0; i < 16; i++)
-            sums[i] = -0.0;
-        if (some == 16) {
-            for (ptrdiff_t at = 0; at < size; at++) {
-                _Pragma("omp simd")
-                for (ptrdiff_t i = 0; i < 16; i++)
-                    sums[i] += (double)first[i * size + at];
-            }
-        } else {
-            for (ptrdiff_t i = 0; i < some; i++)
-                for (ptrdiff_t at = 0; at < size; at++)
-                    sums[i] += (double)first[i * size + at];
-        }
-        for (ptrdiff_t i = 0; i < some; i++)
-            result[begin + i] = (float)(sums[i] * factor);
-    }
-}
+/* Called, not copied into each caller: the loops below are the same for all. */
+#define PART static __attribute__((noinline))
 
-LOOP(sum, SumArgs) {
-    ptrdiff_t rows = args->rows, inner = args->inner, grain = args->piece_rows,
-              pieces = args->pieces;
-    ptrdiff_t blocks = args->blocks;
-    double sums[COLUMNS];
-    if (inner == 1 && rows < SHORT) {
-        const float *x = args->x + (from * rows - args->skipped);
-        short_sums(x, to - from, rows, args->factor, args->y + from);
-        return;
+/* For an op: the dtype T of x, and A in which it is reduced; the result of nothing; what an element
+ * x is there; what two of them, a and b, are together; the number y that is stored for the result
+ * a. */
+#define FOLD(op, T, A, START, TERM, JOIN, FINISH)                                                  \
+    INLINE A term_##op(T x) { return TERM; }                                                       \
+    INLINE A join_##op(A a, A b) { return JOIN; }                                                  \
+    INLINE void few_##op(const T *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,          \
+                         A *restrict total) {                                                      \
+        ptrdiff_t row = 0;                                                                         \
+        for (; row + 4 <= rows; row += 4) {                                                        \
+            const T *x1 = x + row * stride, *x2 = x1 + stride, *x3 = x2 + stride;                  \
+            const T *x4 = x3 + stride;                                                             \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < columns; i++) {                                              \
+                A a = join_##op(term_##op(x1[i]), term_##op(x2[i]));                               \
+                A b = join_##op(term_##op(x3[i]), term_##op(x4[i]));                               \
+                total[i] = join_##op(total[i], join_##op(a, b));                                   \
+            }                                                                                      \
+        }                                                                                          \
+        for (; row < rows; row++) {                                                                \
+            const T *x1 = x + row * stride;                                                        \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < columns; i++)                                                \
+                total[i] = join_##op(total[i], term_##op(x1[i]));                                  \
+        }                                                                                          \
+    }                                                                                              \
+    PART void rows_##op(const T *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,           \
+                        A *restrict total) {                                                       \
+        few_##op(x, rows, stride, columns, total);                                                 \
+    }                                                                                              \
+    INLINE void start_##op(A *restrict total, ptrdiff_t columns) {                                 \
+        for (ptrdiff_t i = 0; i < columns; i++)                                                    \
+            total[i] = START;                                                                      \
+    }                                                                                              \
+    PART void levels_##op(const T *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,         \
+                          A *restrict total) {                                                     \
+        A level[COLUMNS];                                                                          \
+        start_##op(total, columns);                                                                \
+        if (rows <= LEVEL) {                                                                       \
+            rows_##op(x, rows, stride, columns, total);                                            \
+            return;                                                                                \
+        }                                                                                          \
+        for (ptrdiff_t row = 0; row < rows; row += LEVEL) {                                        \
+            ptrdiff_t some = rows - row < LEVEL ? rows - row : LEVEL;                              \
+            start_##op(level, columns);                                                            \
+            rows_##op(x + row * stride, some, stride, columns, level);                             \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < columns; i++)                                                \
+                total[i] = join_##op(total[i], level[i]);                                          \
+        }                                                                                          \
+    }                                                                                              \
+    /* Short rows are combined several at a time. */                                               \
+    INLINE void columns_##op(const T *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,      \
+                             A *restrict total) {                                                  \
+        ptrdiff_t group = columns == stride && columns < GROUPED ? GROUPED / columns : 1;          \
+        group = rows < 2 * group ? 1 : group;                                                      \
+        ptrdiff_t whole = rows / group;                                                            \
+        levels_##op(x, whole, group * stride, group * columns, total);                             \
+        for (ptrdiff_t one = 1; one < group; one++)                                                \
+            for (ptrdiff_t i = 0; i < columns; i++)                                                \
+                total[i] = join_##op(total[i], total[one * columns + i]);                          \
+        rows_##op(x + whole * group * stride, rows - whole * group, stride, columns, total);       \
+    }                                                                                              \
+    INLINE A row_##op(const T *x, ptrdiff_t size, A *restrict total) {                             \
+        ptrdiff_t lanes = size < LONG ? 16 : 64, whole = size / lanes;                             \
+        if (size < LONG) {                                                                         \
+            start_##op(total, 16);                                                                 \
+            few_##op(x, whole, 16, 16, total);                                                     \
+        } else {                                                                                   \
+            levels_##op(x, whole, 64, 64, total);                                                  \
+        }                                                                                          \
+        for (ptrdiff_t i = 0; i < size % lanes; i++)                                               \
+            total[i] = join_##op(total[i], term_##op(x[whole * lanes + i]));                       \
+        if (size >= LONG) {                                                                        \
+            for (ptrdiff_t i = 0; i < 32; i++)                                                     \
+                total[i] = join_##op(total[i], total[i + 32]);                                     \
+            for (ptrdiff_t i = 0; i < 16; i++)                                                     \
+                total[i] = join_##op(total[i], total[i + 16]);                                     \
+        }                                                                                          \
+        for (ptrdiff_t i = 0; i < 8; i++)                                                          \
+            total[i] = join_##op(total[i], total[i + 8]);                                          \
+        for (ptrdiff_t i = 0; i < 4; i++)                                                          \
+            total[i] = join_##op(total[i], total[i + 4]);                                          \
+        return join_##op(join_##op(total[0], total[2]), join_##op(total[1], total[3]));            \
+    }                                                                                              \
+    /* BESIDE rows of `size` elements. */                                                          \
+    INLINE void beside_##op(const T *x, ptrdiff_t size, A *restrict total) {                       \
+        start_##op(total, BESIDE);                                                                 \
+        for (ptrdiff_t at = 0; at < size; at++) {                                                  \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < BESIDE; i++)                                                 \
+                total[i] = join_##op(total[i], term_##op(x[i * size + at]));                       \
+        }                                                                                          \
+    }                                                                                              \
+    INLINE T finish_##op(A a, const FoldArgs *args) {                                              \
+        (void)args;                                                                                \
+        return FINISH;                                                                             \
+    }                                                                                              \
+    INLINE void short_##op(const T *x, ptrdiff_t count, ptrdiff_t size, T *restrict y,             \
+                           const FoldArgs *args) {                                                 \
+        ptrdiff_t begin = 0;                                                                       \
+        A total[BESIDE];                                                                           \
+        for (; begin + BESIDE <= count; begin += BESIDE) {                                         \
+            const T *first = x + begin * size;                                                     \
+            /* Pairs are read as vectors. */                                                       \
+            if (size == 2)                                                                         \
+                beside_##op(first, 2, total);                                                      \
+            else                                                                                   \
+                beside_##op(first, size, total);                                                   \
+            for (ptrdiff_t i = 0; i < BESIDE; i++)                                                 \
+                y[begin + i] = finish_##op(total[i], args);                                        \
+        }                                                                                          \
+        for (; begin < count; begin++) {                                                           \
+            A one = START;                                                                         \
+            for (ptrdiff_t at = 0; at < size; at++)                                                \
+                one = join_##op(one, term_##op(x[begin * size + at]));                             \
+            y[begin] = finish_##op(one, args);                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    LOOP(op, FoldArgs) {                                                                           \
+        ptrdiff_t rows = args->rows, inner = args->inner, grain = args->piece_rows;                \
+        ptrdiff_t pieces = args->pieces, blocks = args->blocks;                                    \
+        A total[COLUMNS];                                                                          \
+        const T *x = (const T *)args->x - args->skipped;                                           \
+        T *y = (T *)args->y;                                                                       \
+        if (inner == 1 && rows < SHORT && !args->partial) {                                        \
+            short_##op(x + from * rows, to - from, rows, y + from, args);                          \
+            return;                                                                                \
+        }                                                                                          \
+        for (ptrdiff_t unit = from; unit < to; unit++) {                                           \
+            ptrdiff_t block = unit % blocks, piece = unit / blocks % pieces;                       \
+            ptrdiff_t outer = unit / blocks / pieces;                                              \
+            ptrdiff_t first = piece * grain, column = block * COLUMNS;                             \
+            ptrdiff_t some = rows - first < grain ? rows - first : grain;                          \
+            ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;               \
+            const T *begin = x + ((outer * rows + first) * inner + column);                        \
+            if (inner == 1)                                                                        \
+                total[0] = row_##op(begin, some, total);                                           \
+            else                                                                                   \
+                columns_##op(begin, some, inner, columns, total);                                  \
+            if (args->partial) {                                                                   \
+                A *partial = (A *)args->partial + (outer * pieces + piece) * inner + column;       \
+                for (ptrdiff_t i = 0; i < columns; i++)                                            \
+                    partial[i] = total[i];                                                         \
+            } else {                                                                               \
+                for (ptrdiff_t i = 0; i < columns; i++)                                            \
+                    y[outer * inner + column + i] = finish_##op(total[i], args);                   \
+            }                                                                                      \
+        }                                                                                          \
     }
-    for (ptrdiff_t unit = from; unit < to; unit++) {
-        ptrdiff_t block = unit % blocks, piece = unit / blocks % pieces;
-        ptrdiff_t outer = unit / blocks / pieces;
-        ptrdiff_t first = piece * grain, column = block * COLUMNS;
-        ptrdiff_t some = rows - first < grain ? rows - first : grain;
-        ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
-        const float *x = args->x + ((outer * rows + first) * inner + column - args->skipped);
-        if (inner == 1)
-            sums[0] = run_sum(x, some);
-        else
-            column_sums(x, some, inner, columns, sums);
-        if (args->partial) {
-            double *partial = args->partial + (outer * pieces + piece) * inner + column;
-            for (ptrdiff_t i = 0; i < columns; i++)
-                partial[i] = sums[i];
-        } else {
-            float *result = args->y + outer * inner + column;
-            for (ptrdiff_t i = 0; i < columns; i++)
-                result[i] = (float)(sums[i] * args->factor);
-        }
+
+/* NaN is greater and less than every number. In this form GCC makes vectors of it. */
+#define EXTREMES(type, T)                                                                          \
+    INLINE T greater_##type(T a, T b) {                                                            \
+        T most = a > b ? a : b;                                                                    \
+        return a != a ? a : most;                                                                  \
+    }                                                                                              \
+    INLINE T less_##type(T a, T b) {                                                               \
+        T least = a < b ? a : b;                                                                   \
+        return a != a ? a : least;                                                                 \
     }
-}
+EXTREMES(float32, float)
+EXTREMES(float64, double)
+
+FOLD(sum_float32, float, double, -0.0, (double)x, a + b, (float)(a * args->factor))
+FOLD(sum_float64, double, double, -0.0, x, a + b, a / args->count)
+FOLD(prod_float32, float, double, 1.0, (double)x, a *b, (float)a)
+FOLD(prod_float64, double, double, 1.0, x, a *b, a)
+FOLD(max_float32, float, float, -INFINITY, x, greater_float32(a, b), a)
+FOLD(max_float64, double, double, -INFINITY, x, greater_float64(a, b), a)
+FOLD(min_float32, float, float, INFINITY, x, less_float32(a, b), a)
+FOLD(min_float64, double, double, INFINITY, x, less_float64(a, b), a)
+/* The root of the sum of squares: those of float32 do not overflow in double precision. */
+FOLD(norm_float32, float, double, 0.0, (double)x *(double)x, a + b, (float)sqrt(a))
+FOLD(norm_float64, double, double, 0.0, x *x, a + b, sqrt(a))
 
 /* The sums of the rows of each segment. */
 LOOP(segment_sum, SegmentSumArgs) {
@@ -139,8 +208,9 @@ LOOP(segment_sum, SegmentSumArgs) {
         float *result = args->y + unit * inner;
         for (ptrdiff_t column = 0; column < inner; column += COLUMNS) {
             ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
+            const float *start = args->start ? args->start + unit * inner + column : NULL;
             for (ptrdiff_t i = 0; i < columns; i++)
-                sums[i] = 0.0;
+                sums[i] = start ? (double)start[i] : 0.0;
             for (ptrdiff_t at = begins[segment]; at < begins[segment + 1]; at++) {
                 const float *row = x + order[at] * inner + column;
                 _Pragma("omp simd")

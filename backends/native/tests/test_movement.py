@@ -79,6 +79,18 @@ def test_rows_by_number(segments, ids, behind, axis, dtype):
         _native.segment_sum(data, numbers, **how),
         NUMPY_KERNELS["segment_sum"](data, numbers, **how),
     )
+    repeated = np.broadcast_to(data[..., :1], data.shape)
+    np.testing.assert_allclose(
+        _native.segment_sum(repeated, numbers, **how),
+        NUMPY_KERNELS["segment_sum"](repeated, numbers, **how),
+        rtol=1e-6,
+        atol=1e-6,
+    )
+    updates = table[(*[slice(None)] * axis, numbers)]
+    np.testing.assert_array_equal(
+        _native.scatter_add(table, numbers, updates, axis=axis),
+        NUMPY_KERNELS["scatter_add"](table, numbers, updates, axis=axis),
+    )
     np.testing.assert_array_equal(
         _native.take(table, numbers, axis=axis), NUMPY_KERNELS["take"](table, numbers, axis=axis)
     )

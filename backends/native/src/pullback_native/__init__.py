@@ -33,12 +33,26 @@ ALSO_BFLOAT16 = (
     "square", "subtract", "sum", "tanh", "tanh_gradient",
 )  # fmt: skip
 
+#: The ops whose kernels take float64 beside float32.
+ALSO_FLOAT64 = (
+    "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "sum", "top_k",
+    "vector_norm",
+)  # fmt: skip
+#: Those that take integers too.
+ALSO_INTEGERS = ("top_k",)
+
 
 def _dtypes(name: str) -> tuple[str, ...]:
     """The dtypes of the first input that the kernel of an op takes."""
     if name == "where":
         return ("bool",)
-    return ("float32", "bfloat16") if name in ALSO_BFLOAT16 else ("float32",)
+    more = (
+        ("bfloat16", ALSO_BFLOAT16),
+        ("float64", ALSO_FLOAT64),
+        ("int32", ALSO_INTEGERS),
+        ("int64", ALSO_INTEGERS),
+    )
+    return ("float32", *(dtype for dtype, names in more if name in names))
 
 
 @hookimpl

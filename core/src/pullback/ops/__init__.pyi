@@ -22,6 +22,7 @@ from pullback.ops.nn.pooling import avg_pool_gradient as avg_pool_gradient
 from pullback.ops.nn.pooling import max_pool_gradient as max_pool_gradient
 from pullback.ops.nn.recurrent_gru import gru_gradient as gru_gradient
 from pullback.ops.nn.recurrent_lstm import lstm_gradient as lstm_gradient
+from pullback.ops.nn.resize import resize_gradient as resize_gradient
 from pullback.ops.nn.softmax import log_softmax_gradient as log_softmax_gradient
 from pullback.ops.nn.softmax import softmax_gradient as softmax_gradient
 from pullback.ops.optim.adaptive_updates import adadelta_update as adadelta_update

@@ -18,7 +18,16 @@ from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import reshape
 from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
-from pullback.shapes import Axis, Shape, as_int, broadcast, broadcast_shapes, canonical_axis, first
+from pullback.shapes import (
+    Axis,
+    Shape,
+    as_int,
+    broadcast,
+    broadcast_shapes,
+    canonical_axis,
+    first,
+    size_of,
+)
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor, TensorLike
 
@@ -361,14 +370,33 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: Axis = -1) -> Tensor:
     >>> pb.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1).tolist()
     [[2], [3]]
     """
-    shape = _along(x.shape, indices.shape, axis=axis)
+    return take(reshape(x, (-1,)), _flat_indices(x.shape, indices, axis), axis=0)
+
+
+def _flat_indices(x_shape: Shape, indices: Tensor, axis: int) -> Tensor:
+    """The indices into the flattened x of what `take_along_axis` takes."""
+    shape = _along(x_shape, indices.shape, axis=axis)
     by_axis = []
     for other, size in enumerate(shape):
         if other == axis:
             by_axis.append(indices)
             continue
-        index = arange(size, device=x.device)
-        if x.shape[other] != size:
+        index = arange(size, device=indices.device)
+        if x_shape[other] != size:
             index = index * 0  # one element of x for all indices
         by_axis.append(reshape(index, (*[1] * other, size, *[1] * (len(shape) - other - 1))))
-    return take(reshape(x, (-1,)), ravel_indices(by_axis, x.shape), axis=0)
+    return ravel_indices(by_axis, x_shape)
+
+
+take_along_axis.vjp(indices=None)
+
+
+@take_along_axis.vjp("x")
+def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
+    return place_along_axis(g, indices, tuple(x_shape), axis)
+
+
+def place_along_axis(values: Tensor, indices: Tensor, shape: Shape, axis: int) -> Tensor:
+    """Zeros with the values added at indices along an axis: the transpose of `take_along_axis`."""
+    places = reshape(_flat_indices(shape, indices, axis), (-1,))
+    return reshape(segment_sum(reshape(values, (-1,)), places, size_of(shape)), shape)

@@ -10,7 +10,7 @@ from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import as_number
 from pullback.dtypes import Operands, Resolution, promoting, real
 from pullback.ops.creation import full
-from pullback.ops.indexing import take_along_axis
+from pullback.ops.indexing import place_along_axis, take_along_axis
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import permute_dims, reshape
 from pullback.ops.precision import widened
@@ -98,6 +98,11 @@ def top_k(x: Tensor, /, k: int, axis: Axis = -1, *, largest: bool = True) -> tup
     order = argsort(x, axis=axis, descending=largest)
     indices = order[(*[slice(None)] * axis, slice(k))]
     return take_along_axis(x, indices, axis=axis), indices
+
+
+@top_k.vjp("x")
+def _(g: tuple[Tensor, Tensor], indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
+    return place_along_axis(g[0], indices, tuple(x_shape), axis)
 
 
 # ---------------------------------------------------------------------------------------------

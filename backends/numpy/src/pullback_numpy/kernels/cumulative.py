@@ -1,8 +1,8 @@
 """Running sums and products in NumPy.
 
-`np.add.accumulate` adds one element after another. Long sums, of numbers and of exponentials, run
-in two levels, within blocks and over the blocks' totals, so that an error grows with the root of
-the length.
+`np.add.accumulate` adds one element after another. Long sums of float32 are taken in double
+precision. Others, of numbers and of exponentials, run in two levels, within blocks and over the
+blocks' totals, so that an error grows with the root of the length.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool)
     wide, result = accumulation(x, dtype)
     if wide.kind in "iu" or x.shape[axis] <= _SHORT:
         sums = np.add.accumulate(x, axis, wide)
+    elif wide.char == "f":
+        sums = np.add.accumulate(x, axis, np.float64)
     else:
         sums = _in_blocks(np.add, x.astype(wide, copy=False), axis)
     return _with_initial(sums.astype(result, copy=False), axis, 0 if include_initial else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -125,6 +126,28 @@ def _strided_place(value: Array, *, shape: Sizes, key: Key) -> Array:
     return result
 
 
+@lru_cache(maxsize=64)
+def _below(rows: int, columns: int, k: int) -> Array:
+    """True where the column is at most the row plus k."""
+    below: Array = np.tri(rows, columns, max(-rows, min(k, columns)), np.bool_)
+    return below
+
+
+def _tril(x: Array, *, k: int) -> Array:
+    return np.where(_triangle(x, k), x, np.zeros((), x.dtype))
+
+
+def _triu(x: Array, *, k: int) -> Array:
+    return np.where(_triangle(x, k - 1), np.zeros((), x.dtype), x)
+
+
+def _triangle(x: Array, k: int) -> Array:
+    """The mask of a triangle, which is kept if it is small."""
+    rows, columns = x.shape[-2:]
+    small = rows * columns <= _WORTH_A_VIEW
+    return (_below if small else _below.__wrapped__)(rows, columns, k)
+
+
 def _pad(
     x: Array,
     *,
@@ -160,4 +183,6 @@ KERNELS: dict[str, Kernel] = {
     "strided_slice": _strided_slice,
     "strided_update": _strided_update,
     "tile": _tile,
+    "tril": _tril,
+    "triu": _triu,
 }

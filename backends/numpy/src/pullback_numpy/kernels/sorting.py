@@ -1,7 +1,8 @@
-"""Sorting in NumPy."""
+"""Sorting and selection in NumPy."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,4 +30,83 @@ def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
     return np.flip(ordered, axis) if descending else ordered
 
 
-KERNELS: dict[str, Kernel] = {"argsort": _argsort, "sort": _sort}
+#: From this many elements along the axis on, selection takes less time than sorting.
+_LONG = 256
+
+
+def _top_k(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, ...]:
+    rows = np.moveaxis(x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x, axis, -1)
+    n = rows.shape[-1]
+    if not 0 <= k <= n:
+        raise ValueError(f"k is {k}, and the axis has {n} elements")
+    if n >= _LONG and 0 < k <= n // 8 and rows.size:
+        order = _selected(rows.reshape(-1, n), k, largest).reshape(*rows.shape[:-1], k)
+    else:
+        order = _argsort(rows, axis=-1, descending=largest, stable=True)[..., :k]
+    values = np.take_along_axis(rows, order, -1).astype(x.dtype, copy=False)
+    return np.moveaxis(values, -1, axis), np.moveaxis(order, -1, axis)
+
+
+def _selected(rows: Array, k: int, largest: bool) -> Array:
+    """The indices of the k largest (or smallest) elements of each row, in order; not of no rows."""
+    at = rows.shape[-1] - k if largest else k - 1
+    last = np.partition(rows, at, -1)[:, at : at + 1]
+    inside = rows >= last if largest else rows <= last
+    if np.count_nonzero(inside) != k * len(rows):
+        # Elements equal to the last one are too many, or NaN is among them, which equals nothing.
+        sorted_all: Array = _argsort(rows, axis=-1, descending=largest, stable=True)
+        return sorted_all[:, :k]
+    found = (np.flatnonzero(inside) % rows.shape[-1]).reshape(-1, k)
+    order = _argsort(np.take_along_axis(rows, found, -1), axis=-1, descending=largest, stable=True)
+    chosen: Array = np.take_along_axis(found, order, -1)
+    return chosen
+
+
+def _quantile(x: Array, *, q: Any, axis: Any, keepdims: bool) -> Any:
+    wide = x if x.dtype.itemsize > 2 else x.astype(np.float32)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    kept = [a for a in range(x.ndim) if a not in axes]
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes]
+    if not x.size:
+        if 0 not in shape:
+            raise ValueError("there is no quantile of nothing")
+        return np.zeros(shape if isinstance(q, float) else (len(q), *shape), x.dtype)
+    # C order: of an array in another, NumPy would copy each row on its own.
+    rows = wide.transpose(*kept, *axes).reshape(math.prod([x.shape[a] for a in kept]), -1)
+    if isinstance(q, float):
+        return _at_level(rows, q, partial=True).reshape(shape).astype(x.dtype, copy=False)
+    ordered = np.sort(rows, -1)
+    found = np.stack([_at_level(ordered, level, partial=False) for level in q])
+    return found.reshape((len(q), *shape)).astype(x.dtype, copy=False)
+
+
+def _at_level(rows: Any, level: float, *, partial: bool) -> Any:
+    """The quantile of each row; of rows that are sorted, or `partial`."""
+    position = level * (rows.shape[-1] - 1)
+    below, number = int(position), rows.dtype.type
+    if partial:
+        rows = np.partition(rows, below, -1)
+    value, rest = rows[:, below], rows[:, below + 1 :]
+    if position > below:
+        # Interpolated from the nearer end, so that both ends are exact. Two infinities of one sign
+        # have no difference, and nothing between them.
+        above = np.minimum.reduce(rest, -1) if partial else rest[:, 0]
+        step = np.where(above == value, number(0), above - value)
+        share = position - below
+        value = value + step * number(share) if share < 0.5 else above - step * number(1 - share)
+    # NaN is behind all numbers.
+    last = np.maximum.reduce(rows[:, below:], -1) if partial else rows[:, -1]
+    return np.where(last != last, number("nan"), value)
+
+
+def _median(x: Array, *, axis: Any, keepdims: bool) -> Any:
+    return _quantile(x, q=0.5, axis=axis, keepdims=keepdims)
+
+
+KERNELS: dict[str, Kernel] = {
+    "argsort": _argsort,
+    "median": _median,
+    "quantile": _quantile,
+    "sort": _sort,
+    "top_k": _top_k,
+}

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pullback.ops.nn.windows import DataFormat, Sizes
+from pullback.shapes import ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["resize"]
@@ -11,6 +12,14 @@ def resize(
     x: TensorLike,
     size: Sizes,
     *,
+    method: Literal["nearest", "bilinear"] = "bilinear",
+    data_format: DataFormat = "channels_last",
+) -> Tensor: ...
+def resize_gradient(
+    g: TensorLike,
+    size: Sizes,
+    *,
+    input_shape: ShapeLike,
     method: Literal["nearest", "bilinear"] = "bilinear",
     data_format: DataFormat = "channels_last",
 ) -> Tensor: ...

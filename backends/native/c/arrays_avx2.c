@@ -1,0 +1,10 @@
+/* Loops of reductions and movement for x86-64 with AVX2 and FMA. */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "job.h"
+#ifdef PULLBACK_VARIANTS
+#pragma GCC target("avx2,fma,bmi,bmi2")
+#define TABLE loops_avx2
+#include "arrays.inc.h"
+#endif

@@ -1,0 +1,39 @@
+/* The kernel of top_k. */
+#include "calls.h"
+
+KERNEL(top_k) {
+    (void)module;
+    static const int loops_of[] = {LOOP_top_float32, LOOP_top_float64, LOOP_top_int32,
+                                   LOOP_top_int64};
+    PyObject *wanted = attribute(x, count, names, "k"), *axis = attribute(x, count, names, "axis");
+    if (count != 1 || !wanted || !axis || !PyArray_CheckExact(x[0])
+        || !PyArray_ISCARRAY_RO(as_array(x[0])) || !size(x[0]))
+        return NUMPY_FALLBACK(top_k);
+    int ndim = PyArray_NDIM(as_array(x[0])), type = PyArray_TYPE(as_array(x[0]));
+    int which = type == NPY_FLOAT ? 0 : type == NPY_DOUBLE ? 1 : type == NPY_INT32 ? 2 : 3;
+    ptrdiff_t k = PyLong_AsSsize_t(wanted), along = PyLong_AsSsize_t(axis);
+    if (PyErr_Occurred())
+        return NULL;
+    npy_intp shape[NPY_MAXDIMS];
+    if (along != ndim - 1 || k < 1 || k > MOST_SELECTED || (which == 3 && type != NPY_INT64))
+        return NUMPY_FALLBACK(top_k);
+    memcpy(shape, PyArray_DIMS(as_array(x[0])), (size_t)ndim * sizeof *shape);
+    ptrdiff_t n = shape[along];
+    if (k > n)
+        return NUMPY_FALLBACK(top_k);
+    shape[along] = k;
+    PyObject *values = new_array_of(type, PyArray_ITEMSIZE(as_array(x[0])), ndim, shape);
+    PyObject *indices = values ? new_array_of(NPY_INT64, sizeof(int64_t), ndim, shape) : NULL;
+    if (indices) {
+        TopArgs args = {.x = data(x[0]),
+                        .values = data(values),
+                        .indices = data(indices),
+                        .n = n,
+                        .k = k,
+                        .largest = is_true(x, count, names, "largest")};
+        values = unless(run_loop(loops_of[which], &args, size(x[0]) / n, 1 + PIECE / n,
+                                 20 + 0.4 * (double)n + 10 * (double)k),
+                        values);
+    }
+    return pair(values, indices);
+}
