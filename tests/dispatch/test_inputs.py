@@ -215,6 +215,24 @@ def test_numbers_on_two_devices(two_devices):
             assert found.tolist() == [2.0, 2.0]
 
 
+def test_bodies_on_two_devices(two_devices, define):
+    """What a body makes is on the device of its inputs, whichever came first."""
+    seen = []
+
+    @define(name="test_plus_zeros")
+    def plus_zeros(x: TensorLike, /) -> Tensor:
+        """x plus zeros."""
+        zeros = pb.zeros(x.shape, device=x.device)
+        seen.append(zeros.device)
+        return x + zeros
+
+    for device in (*two_devices, *two_devices[::-1]):
+        for _ in range(2):
+            x = to_tensor(np.ones(2, np.float32), device)
+            assert plus_zeros(x).device is device
+            assert seen.pop() is device
+
+
 def test_host_data_follow_the_first_tensor(two_devices):
     x = to_tensor(np.ones(2, np.float32), two_devices[1])
     for found in (x * [2.0, 3.0], np.array([2.0, 3.0], np.float32) * x, pb.concat([[1.0], x])):

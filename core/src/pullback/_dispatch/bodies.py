@@ -67,8 +67,12 @@ def body_as_kernel(op: Op, device: Device) -> Kernel | None:
         device: a real one, not that of a trace.
 
     Returns:
-        The kernel; None for an op whose body needs the general call.
+        The kernel; None where the body needs the general call: that knows which of several devices
+        the arrays are on, as their tables are one.
     """
+    backend = device.backend
+    if sum(map(backend.device_count, backend.kinds)) > 1:
+        return None
     body, count = op.body, len(op.inputs)
     places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
     if op.primitive or not op.fixed or places or body.__code__.co_argcount < count:
