@@ -58,8 +58,7 @@ class Returned:
             return ResultItems(value, [self._parsed(item) for item in value])
         if hasattr(value, "__next__") or hasattr(value, "__await__"):
             raise Break(
-                f"returns a {type(value).__name__}, which gives its values once",
-                "return a list",
+                f"returns a {type(value).__name__}, which gives its values once", "return a list"
             )
         for place, part in _parts(value):
             if self._is_of_trace(part):
