@@ -140,7 +140,7 @@ class Trace(Backend):
     def _run(
         self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
-        native = [each(_array, value) for value in inputs]
+        native = [x.array if type(x) is Traced else each(_array, x) for x in inputs]
         plain, symbolic = self._attributes(attributes)
         result = self._call(kernel, native, plain)
         arrays = native_arrays(op, self._real_device, kernel, native, result)

@@ -88,19 +88,20 @@ def effect_of(*names: str) -> Callable[[_Step], _Step]:
 
 
 @lru_cache(1024)
-def steps_of(code: CodeType) -> dict[int, tuple[_Step, Any, bool, int | None]]:
-    """What to do at each instruction.
+def steps_of(code: CodeType) -> tuple[int, dict[int, tuple[_Step, Any, bool, int | None]]]:
+    """The offset of the first instruction that a program has written, and what to do at each.
 
-    A function and its argument; whether the instruction is in `DIRECT`; where exceptions go, the
-    depth of the stack there.
+    That is a function and its argument; whether the instruction is in `DIRECT`; where exceptions
+    go, the depth of the stack there.
     """
     steps: dict[int, tuple[_Step, Any, bool, int | None]] = {}
-    depths = {
-        entry.target: entry.depth + entry.lasti + 1
-        for entry in dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
-    }
+    whole: Any = dis.Bytecode(code)
+    depths = {entry.target: entry.depth + entry.lasti + 1 for entry in whole.exception_entries}
     prefixes: list[int] = []
-    for instruction in dis.get_instructions(code):
+    offsets: list[int] = []
+    for instruction in whole:
+        if offsets or instruction.opname == "RESUME":
+            offsets.append(instruction.offset)
         if instruction.opname == "EXTENDED_ARG":
             prefixes.append(instruction.offset)
             continue
@@ -111,7 +112,7 @@ def steps_of(code: CodeType) -> dict[int, tuple[_Step, Any, bool, int | None]]:
             run, argument = step if is_called else (_plain, (0, 0))
             steps[offset] = run, argument, instruction.opname in DIRECT, depths.get(offset)
         prefixes = []
-    return steps
+    return next(iter(offsets[1:]), 0), steps
 
 
 def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any]:

@@ -318,6 +318,7 @@ class Reads(Places):
         elif any(callee is each for each in _MAKING) and all(map(is_plain, args)):
             return callee(*args)
         values = [callee, *args, *named] if not is_a(callee, type) else [*args, *named]
+        values = [value for value in values if not is_plain(value) and not is_input(value)]
         for value in values:
             self.snapshot(value)
             self._draw(value, callee)

@@ -9,13 +9,11 @@ until it has a name. So what a function reads is what it has read in this run, a
 
 from __future__ import annotations
 
-import dis
 import gc
 import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
@@ -164,7 +162,7 @@ class _Followed(Stack):
         super().__init__(watch.places, watch.made)
         self.watch = watch
         code = frame.f_code
-        self.steps = steps_of(code)
+        self._first, self.steps = steps_of(code)
         self._is_seen = False
         self.is_framework = is_framework_code(code, frame.f_globals)
         self.functions = [] if self.is_framework else self._find(frame, back)
@@ -221,7 +219,7 @@ class _Followed(Stack):
             at = frame.f_lasti
             if not self._is_seen:
                 self._is_seen = True
-                self.watch.missed |= at > _first_of(frame.f_code)
+                self.watch.missed |= at > self._first
             watch = self.watch
             if watch.missed:
                 return self.step  # what is known is not enough: the function runs once more
@@ -261,17 +259,6 @@ class _Followed(Stack):
                     self.places.register(part, frame.f_code.co_name)
             self.returned.append(arg)
         return self.result_of_framework
-
-
-@lru_cache(1024)
-def _first_of(code: CodeType) -> int:
-    """The offset of the first instruction that a program has written."""
-    begun = False
-    for instruction in dis.get_instructions(code):
-        if begun:
-            return instruction.offset
-        begun = instruction.opname == "RESUME"
-    return 0
 
 
 def _is_of_layer(code: CodeType) -> bool:
