@@ -72,7 +72,7 @@ LEVELS = (
     ),
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),
-    ("graph", "_autodiff"),
+    ("graph", "_autodiff", "_batching"),
     ("variable", "state", "random", "_namespace.defaults", "_einops"),
     ("layers", "losses", "metrics", "optimizers", "data", "training"),
     ("checkpoint", "summary", "callbacks"),

@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     from pullback._autodiff.custom_gradient import custom_gradient as custom_gradient
     from pullback._autodiff.functional import *
     from pullback._autodiff.tape import GradientTape as GradientTape
+    from pullback._batching.vmap import vmap as vmap
     from pullback._namespace.defaults import default_dtype as default_dtype
     from pullback._namespace.defaults import set_default_dtype as set_default_dtype
     from pullback.checkpoint import Checkpoint as Checkpoint
@@ -148,6 +149,7 @@ if TYPE_CHECKING:
     from pullback.profiling import Profile as Profile
     from pullback.profiling import profile as profile
     from pullback.random import Generator as Generator
+    from pullback.state.functional import functional_call as functional_call
     from pullback.variable import Variable as Variable
 
 #: Names from levels above the tensors: the module that each is imported from on first use.
@@ -171,6 +173,7 @@ _LAZY = {
     "default_dtype": "pullback._namespace.defaults",
     "fori_loop": "pullback.graph.control.functions",
     "function": "pullback.graph.function",
+    "functional_call": "pullback.state.functional",
     "grad": "pullback._autodiff.functional",
     "hessian": "pullback._autodiff.functional",
     "hookimpl": "pullback.plugins.hookspecs",
@@ -192,6 +195,7 @@ _LAZY = {
     "use_kernel_packs": "pullback.plugins.public",
     "value_and_grad": "pullback._autodiff.functional",
     "vjp": "pullback._autodiff.functional",
+    "vmap": "pullback._batching.vmap",
     "while_loop": "pullback.graph.control.functions",
 }
 _LAZY_MODULES = frozenset(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from pullback import errors
 from pullback._hints import device_advice
+from pullback._operators import OPERATORS
 from pullback.plugins import observation
 from pullback.plugins.backend import KINDS, Backend
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
@@ -22,6 +23,7 @@ from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 if TYPE_CHECKING:
     from pullback.plugins.memory import Memory
     from pullback.plugins.registry import Registry
+    from pullback.tensor import Tensor
 
 __all__ = ["Device", "DeviceLike", "default_device", "device", "devices", "set_default_device"]
 
@@ -75,6 +77,24 @@ class Device:
             self.backend.synchronize(self.native)
         except LATE_ERRORS as error:
             raise_late(error, self)
+
+    def lift(self, tensor: Tensor) -> Tensor | None:
+        """A tensor of another device on this one; None where it has to be moved.
+
+        Only devices that stand for others have something to lift.
+        """
+        return tensor if tensor._device is self else None
+
+    def stands_on(self, device: Device) -> bool:
+        """Returns whether it is another device, or stands for that."""
+        return device is self
+
+    def holds_anywhere(self, condition: Tensor) -> bool:
+        """Returns whether any element of a tensor of booleans on it is true: waits for its values.
+
+        Of a batch, an element of any item.
+        """
+        return bool(OPERATORS.any(condition))
 
     def __enter__(self) -> Self:
         _context.outer.append(_context.device)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing, reject_use
+from pullback._dispatch.recording import LOCAL, capturing, reject_use
 from pullback._numerics.philox import philox
-from pullback.devices import DeviceLike
+from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
 from pullback.ops.creation import full, ones, zeros
@@ -40,6 +40,7 @@ from pullback.shapes import (
     as_int,
     as_shape,
     broadcast_shapes,
+    canonical_axis,
     check_number,
     shape_first,
     size_of,
@@ -116,6 +117,9 @@ class Generator:
 
     def reserve(self, words: int) -> tuple[int, int]:
         """The key and counter for a call that uses `words` 64-bit words, in whole blocks of 4."""
+        for run in LOCAL.state.runs:
+            # Whole blocks for each item of a batch, one after the other.
+            words = words if run.draws_alike else -(-words // 4) * 4 * run.size
         capture = capturing()
         if capture is not None:
             return capture.reserve(self, words)
@@ -173,6 +177,7 @@ class Generator:
         size = size_of(shape)
         even = size + size % 2 if function is random_normal else size
         key, counter = self.reserve(words_of(even, wide))
+        device = _of_items(as_device(device))
         drawn: Tensor = function(shape, key=key, counter=counter, dtype=wide, device=device)
         return drawn
 
@@ -431,6 +436,7 @@ class Generator:
                 "permutation takes an integer, or a tensor with an axis, got a 0-d tensor; write "
                 "permutation(int(x))"
             )
+        axis = canonical_axis(axis, tensor.ndim)
         order = argsort(self.bits(tensor.shape[axis], dtype=dtypes.uint64, device=tensor.device))
         return take(tensor, order, axis=axis)
 
@@ -443,6 +449,8 @@ class Generator:
         [1.0, 1.0, 1.0]
         """
         tensor = from_any(x)
+        lifted = _of_items(tensor.device).lift(tensor)
+        tensor = tensor if lifted is None else lifted
         key, counter = self.reserve(words_of(tensor.size, dtypes.float32))
         return _dropout(tensor, rate=rate, key=key, counter=counter, noise_shape=noise_shape)
 
@@ -465,6 +473,14 @@ uniform = default_generator.uniform
 
 if not TYPE_CHECKING:
     __getattr__ = _hints.answer_module("pullback.random")
+
+
+def _of_items(device: Device) -> Device:
+    """The device to draw on, where each item of a batch has numbers of its own."""
+    for run in LOCAL.state.runs:
+        if not run.draws_alike and run.device.stands_on(device):
+            device = run.device
+    return device
 
 
 def _parameter(value: Any, name: str) -> Any:

@@ -19,6 +19,7 @@ from pullback._dispatch.recording import (
     Leaf,
     Node,
     capturing,
+    lifted,
     reject_making,
     reject_reading,
 )
@@ -146,6 +147,8 @@ class Variable(ArrayMethods, OperatorMethods):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array, read-only; what is assigned later does not show in it."""
+        if self.is_replaced:
+            return LOCAL.state.values[id(self)].numpy()
         if TRACES.count:
             reject_reading()
         try:
@@ -172,7 +175,10 @@ class Variable(ArrayMethods, OperatorMethods):
             DeviceError: for a tensor on another device.
         """
         tensor = self._fitting("assign", value)
-        if TRACES.count and LOCAL.state.capture is not None:
+        if self.is_replaced:
+            # No gradient flows through what is assigned.
+            LOCAL.state.values[id(self)] = wrap(tensor._array, tensor._device)
+        elif TRACES.count and LOCAL.state.capture is not None:
             LOCAL.state.capture.write(self, tensor)
         else:
             self._array = tensor._array
@@ -195,6 +201,9 @@ class Variable(ArrayMethods, OperatorMethods):
         return self._update("assign_sub", subtract, value)
 
     def _update(self, method: str, op: Callable[..., Tensor], value: TensorLike) -> Variable:
+        if self.is_replaced:
+            now = lifted(LOCAL.state.values[id(self)])
+            return self.assign(op(wrap(now._array, now._device), value))
         if TRACES.count and LOCAL.state.capture is not None:
             capture = LOCAL.state.capture
             capture.write(self, self._fitting(method, op(capture.read(self), value)))
@@ -202,6 +211,11 @@ class Variable(ArrayMethods, OperatorMethods):
         now = wrap(self._array, self._device)
         self._array = self._fitting(method, op(now, value))._array
         return self
+
+    @property
+    def is_replaced(self) -> bool:
+        """True inside a `functional_call` that has another value in place of this one."""
+        return RECORDING.count != 0 and id(self) in LOCAL.state.values
 
     def _fitting(self, method: str, value: TensorLike) -> Tensor:
         if type(value) is Tensor and value._device is self._device:
@@ -213,8 +227,15 @@ class Variable(ArrayMethods, OperatorMethods):
             capture = capturing()
             if capture is not None:
                 tensor = capture.lift(tensor)
-            elif tensor._device is not self._device:
+            elif not tensor._device.stands_on(self._device) or (
+                tensor._device is not self._device and not self.is_replaced
+            ):
                 reject_traced(tensor._device)
+                if tensor._device.stands_on(self._device):
+                    raise errors.VariableError(
+                        f"{self._label}.{method}: inside pb.vmap each item has another value; "
+                        f"return the value, and assign what is made of all of them"
+                    )
                 raise errors.DeviceError(
                     f"{self._label}.{method}: the variable is on {self._device}, the value on "
                     f"{tensor._device}; move it with x.to('{self._device}')"
@@ -370,6 +391,12 @@ def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:
     In a captured function the tensor becomes one of the trace.
     """
     state = LOCAL.state
+    if state.values:
+        other = state.values.get(id(variable))
+        if other is not None:
+            other = lifted(other)
+            tensor._array, tensor._device = other._array, other._device
+            return other._node or CONSTANT
     if state.capture is not None:
         traced = state.capture.read(variable)
         tensor._array, tensor._device = traced._array, traced._device

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 from pullback import dtypes, errors
 from pullback._autodiff.functional import whole
 from pullback._autodiff.tape import GradientTape
+from pullback._batching.sealed import is_recorded_below, sealed
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, capturing, reachable
@@ -147,13 +148,16 @@ def _attach(
         # No tape watches those that it reads.
         variables, reads = (), []
     sources = [*inputs, *reads]
+    custom = _Custom(name, outputs, inputs, variables)
+    if is_recorded_below(sources):
+        outputs = sealed(name, sources, outputs, lambda _, g: custom.cotangents(grad_fn, g))
     parents = [None if source is None else _live(source._node) for source in sources]
     handles = [wrap(tensor._array, tensor._device, CONSTANT) for tensor in outputs]
     if any(parent is not None for parent in parents):
         state = LOCAL.state
         node = Node()
         node.serial = state.next_serial()
-        node.op = _Custom(name, outputs, inputs, variables)
+        node.op = custom
         node.parents = tuple(parents)
         node.saved = grad_fn
         node.device = None
@@ -199,16 +203,17 @@ class _Custom:
         self, node: Node, g: dict[int, Tensor], needed: Collection[Node] | None, *_: object
     ) -> list[tuple[Node, Tensor]]:
         """The cotangents of the inputs and variables, from those of the results by position."""
-        return pairs(node, self._cotangents(node, g))
+        return pairs(node, self.cotangents(node.saved, g))
 
-    def _cotangents(self, node: Node, g: dict[int, Tensor]) -> list[Tensor | None]:
+    def cotangents(self, grad_fn: Callable[..., Any], g: dict[int, Tensor]) -> list[Tensor | None]:
+        """The cotangents of the inputs and variables, by the function that computes them."""
         cotangents = [
             _conjugate(g[position]) if position in g else full(shape, 0, dtype=dtype, device=device)
             for position, (shape, dtype, device) in enumerate(self.outputs)
         ]
         if not self.variables:
-            return self._checked(node.saved(*cotangents), self.inputs)
-        parts, more = node.saved(*cotangents, variables=self.variables)
+            return self._checked(grad_fn(*cotangents), self.inputs)
+        parts, more = grad_fn(*cotangents, variables=self.variables)
         return self._checked(parts, self.inputs) + self._checked(more, map(_kind, self.variables))
 
     def _checked(self, returned: object, kinds: Iterable[Kind | None]) -> list[Tensor | None]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
+from pullback._batching.arrays import BatchDevice, Batched
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING, capturing
 from pullback._tree import leaves, like
@@ -400,6 +401,11 @@ def stop_gradient(x: object) -> Any:
     if isinstance(whole(x), (list, tuple, dict)):
         return like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
     tensor = from_any(x)
+    device = tensor._device
+    if isinstance(device, BatchDevice):
+        # For the tapes inside of the batch, and for those outside.
+        array = Batched(stop_gradient(tensor._array.tensor), tensor._array.run)
+        return wrap(array, device, CONSTANT if RECORDING.count else None)
     capture = capturing()
     if capture is not None:
         return capture.stop_gradient(tensor)

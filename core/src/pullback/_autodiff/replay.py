@@ -20,6 +20,7 @@ from typing import Any
 
 from pullback._autodiff.backward import Interval
 from pullback._dispatch.recording import RECORDING, Node, Output
+from pullback.devices import Device
 from pullback.tensor import Tensor
 
 #: How often graphs of one form run op by op before the backward pass is compiled.
@@ -63,7 +64,7 @@ def gradients(
         interval: the serial numbers between which the tape recorded.
         release: whether nodes are released as the pass goes on.
     """
-    if type(target) is not Tensor or RECORDING.count:
+    if type(target) is not Tensor or RECORDING.count or type(target._device) is not Device:
         return None
     node = target._node
     if type(node) is not Node and type(node) is not Output:

@@ -312,7 +312,7 @@ def align_inputs(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         ConversionError: for host data that are not an array.
     """
     try:
-        return _aligned(op, values)
+        return _aligned(op, _flatten(op, values))
     except errors.PullbackError as error:
         raise wrap_op_error(op, error) from error.__cause__
 
@@ -404,8 +404,20 @@ def _lifted(flat: list[Any]) -> list[Any]:
     ]
 
 
-def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
-    flat = _flatten(op, values)
+def _on_one_device(flat: list[Any]) -> list[Any] | None:
+    """The inputs with the tensors among them on a device that stands for the others; or None."""
+    tensors = [as_tensor(value) for value in flat]
+    for device in {tensor._device for tensor in tensors if tensor is not None}:
+        lifted = [None if tensor is None else device.lift(tensor) for tensor in tensors]
+        if [x is None for x in lifted] == [x is None for x in tensors]:
+            return [
+                value if tensor is None else tensor
+                for value, tensor in zip(flat, lifted, strict=True)
+            ]
+    return None
+
+
+def _aligned(op: Op, flat: list[Any]) -> tuple[list[Any], Device]:
     if not flat:
         return flat, as_device(None)
     if RECORDING.count:
@@ -431,6 +443,9 @@ def _aligned(op: Op, values: tuple[Any, ...]) -> tuple[list[Any], Device]:
         if device is None:
             device = value._device
         elif value._device is not device:
+            lifted = _on_one_device(flat)
+            if lifted is not None:
+                return _aligned(op, lifted)
             reject_traced(device, value._device)
             raise errors.DeviceError(
                 f"tensors on {device} and {value._device}; move one with x.to('{device}')"

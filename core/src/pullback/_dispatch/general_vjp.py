@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.convert import sequence_lengths, unflatten
-from pullback._dispatch.recording import HOOKS, LOCAL, Node, Output, reachable
+from pullback._dispatch.recording import HOOKS, LOCAL, Leaf, Node, Output, reachable
 from pullback._operators import OPERATORS
 from pullback.devices import Device
 from pullback.dtypes import is_floating
@@ -84,12 +84,13 @@ def record(
 def _sources(op: Op) -> dict[str, tuple[int, Any, str]]:
     """For each value that a rule may name, the arguments `group, key, part` of `_saved`."""
     sources: dict[str, tuple[int, Any, str]] = {}
+    for i, name in enumerate((*op.outputs, *op.residuals)):
+        sources[name] = (1, i, "")
+    # An input may be named as a result is, such as the `out` of a gradient's op: it goes first.
     for i, parameter in enumerate(op.inputs):
         sources[parameter.name] = (0, i, "_array")
         sources[f"{parameter.name}_shape"] = (0, i, "shape")
         sources[f"{parameter.name}_dtype"] = (0, i, "dtype")
-    for i, name in enumerate((*op.outputs, *op.residuals)):
-        sources[name] = (1, i, "")
     for attribute in op.attributes:
         sources[attribute.name] = (2, attribute.name, "")
     return sources
@@ -123,7 +124,7 @@ def vjp(
     parents = unflatten(list(node.parents), lengths)
     nodes: dict[str, Any] = dict(zip(names, parents, strict=True))
     if isinstance(g, dict):
-        nodes.update(_output_nodes(op, node, nodes_of_results))
+        nodes = {**_output_nodes(op, node, nodes_of_results), **nodes}
         if any(position >= len(outputs) for position in g):
             return pairs(node, _vjp_of_body(op, saved, nodes, attributes, g, lengths, device))
         parts = tuple(
@@ -133,7 +134,7 @@ def vjp(
         cotangent: Tensor | tuple[Tensor, ...] = parts if len(parts) > 1 else parts[0]
     else:
         cotangent = g
-        nodes[op.outputs[0]] = node
+        nodes.setdefault(op.outputs[0], node)
     wanted = {
         name: any(
             n is not None and (needed is None or n in needed)
@@ -167,6 +168,41 @@ def vjp(
         else:
             flat += [None] * length if value is None else list(value)
     return pairs(node, flat)
+
+
+def by_rules(
+    op: Op,
+    inputs: Sequence[Any],
+    results: Sequence[Tensor],
+    attributes: Mapping[str, Any],
+    g: dict[int, Tensor],
+) -> list[Tensor | None]:
+    """The cotangents of an op's inputs by its rules, for a call that has no node.
+
+    Args:
+        op: the op.
+        inputs: its inputs; None for one that is absent, a list for a sequence.
+        results: its results, the residuals last.
+        attributes: in canonical form.
+        g: the cotangents of the results by position.
+    """
+    lengths = sequence_lengths(op, tuple(inputs))
+    flat = [x for value in inputs for x in (value if type(value) is list else (value,))]
+    outputs = results[: len(op.outputs)]
+    needs = {need for rule in op.rules.values() if rule is not None for need in rule.needs}
+    needs = needs.union([parameter.name for parameter in op.inputs]) - {"wanted"}
+    sources = _sources(op)
+    values = inputs, [tensor._array for tensor in results], attributes
+    node = Node()
+    node.serial = -1
+    node.op = op
+    node.parents = tuple(None if tensor is None else Leaf(-1) for tensor in flat)
+    node.device = results[0]._device
+    kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
+    saved = {need: _saved(*sources[need], values) for need in needs}
+    node.saved = (lengths, saved, kinds, attributes, {})
+    found = dict(vjp(node, g[0] if len(results) == 1 else g, None))
+    return [None if end is None else found.get(end) for end in node.parents]
 
 
 def pairs(node: Node, flat: Sequence[Tensor | None]) -> list[tuple[Node, Tensor]]:

@@ -27,6 +27,19 @@ class RecordingTape(Protocol):
         """The leaf of a variable that is being read; None if the tape does not watch it."""
 
 
+class RunningBatch(Protocol):
+    """A call of a function that `vmap` made."""
+
+    #: The number of items.
+    size: int
+    #: Whether all items get the same random numbers.
+    draws_alike: bool
+
+    @property
+    def device(self) -> Device:
+        """The device that its tensors are on."""
+
+
 class Capturing(Protocol):
     """The trace of a captured function, as what it has to know of announces it."""
 

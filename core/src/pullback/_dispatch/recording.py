@@ -20,7 +20,7 @@ from pullback._symbols import TRACES, Break, HostNumber, SharedCount
 
 if TYPE_CHECKING:
     from pullback._dispatch.host_state import HostState
-    from pullback._dispatch.protocols import Capturing, RecordingTape
+    from pullback._dispatch.protocols import Capturing, RecordingTape, RunningBatch
     from pullback.devices import Device
     from pullback.tensor import Tensor
 
@@ -286,7 +286,8 @@ class ThreadState:
     """The tapes that record in one thread, innermost last."""
 
     __slots__ = (
-        "capture", "follower", "next_serial", "oldest_serial", "paused", "recording", "tapes",
+        "capture", "follower", "next_serial", "oldest_serial", "paused", "recording", "runs",
+        "tapes", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -296,6 +297,10 @@ class ThreadState:
         self.capture: Capturing | None = None
         #: What follows the code of the captured function, by `sys.settrace`, and may be paused.
         self.follower: Any = None
+        #: The calls of functions that `vmap` made, innermost last.
+        self.runs: list[RunningBatch] = []
+        #: What variables are read as in `functional_call`, by their identity.
+        self.values: dict[int, Tensor] = {}
         self.paused = 0
         #: tapes and not paused
         self.recording = False

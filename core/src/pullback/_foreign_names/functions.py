@@ -71,8 +71,8 @@ _FIRST = {
         "write `pb.set_default_device(\"gpu:0\")`",
     "compile jit script trace":
         "write `pb.function`, or leave it out: ops run one by one",
-    "vmap pmap":
-        "not here: ops run one by one. Write ops over a batch axis in place of vmap",
+    "vectorized_map": "write `pb.vmap(f)(x)`",
+    "pmap": "not here: training uses one device; for a batch on one, write `pb.vmap(f)(x)`",
     "distributed distribute": "not here: training uses one device",
     "onnx export":
         "not here: write `pb.function(f).lower(x).save(folder)`, or exchange weights by "

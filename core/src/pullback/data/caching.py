@@ -24,7 +24,7 @@ from pullback.data.encoding import decode, encode
 from pullback.data.source import Cursor, Position
 
 
-class _Kept(Cursor):
+class _CountedCursor(Cursor):
     """A cursor that counts, and reads a source until all of it is kept."""
 
     at = 0
@@ -42,7 +42,7 @@ class _Kept(Cursor):
             self.source = None
 
 
-class MemoryCursor(_Kept):
+class MemoryCursor(_CountedCursor):
     """The elements of a source, kept in a list at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], kept: list[list[Element]]) -> None:
@@ -82,7 +82,7 @@ _FRAME = struct.Struct("<QI")
 _END = (1 << 64) - 1
 
 
-class CacheCursor(_Kept):
+class CacheCursor(_CountedCursor):
     """The elements of a source, kept in a file that appears at the end of the pass."""
 
     def __init__(self, open_: Callable[[], Cursor], path: Path) -> None:

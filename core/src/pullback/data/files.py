@@ -43,7 +43,10 @@ def open_file(path: str | os.PathLike[str], mode: str, compression: str | None) 
     """Opens a binary file, compressed or plain."""
     if compression == "gzip":
         return cast("BinaryIO", gzip.open(path, mode))
-    return cast("BinaryIO", open(path, mode))
+    try:
+        return cast("BinaryIO", open(path, mode))
+    except IsADirectoryError:
+        raise errors.DataError(f"{os.fspath(path)!r} is a folder; name a file in it") from None
 
 
 class FileCursor(Cursor):

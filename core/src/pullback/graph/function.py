@@ -130,8 +130,9 @@ class Function(Generic[P, R]):
         result: R
         if RECORDING.count:
             state = LOCAL.state
-            if state.capture is not None:
-                # In another captured function this one is a part of it.
+            if state.capture is not None or state.runs or state.values:
+                # In another captured function this one is a part of it; in a batch, and with other
+                # values of variables, what its programs read is not what it reads now.
                 return self.run_eagerly(args, kwargs)
             if state.recording:
                 if len(state.tapes) > 1:

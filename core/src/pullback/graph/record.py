@@ -88,7 +88,7 @@ class Recorder(Trace):
 
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted: it is none of a trace."""
-        return device is not self.device and not isinstance(device.backend, Trace)
+        return not device.stands_on(self.device) and not isinstance(device.backend, Trace)
 
     def reject_reading(self) -> NoReturn:
         """Ends the trace, because values are read."""
@@ -96,7 +96,7 @@ class Recorder(Trace):
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
-        if tensor._device is self.device:
+        if tensor._device.stands_on(self.device):
             return tensor
         self.traced_device(tensor._device)
         if self.oldest_outside is not None:
@@ -147,6 +147,8 @@ class Recorder(Trace):
         """The trace's device for the real one."""
         if device is self.device or device is self.real_device:
             return self.device
+        if device.stands_on(self.device):
+            return device
         leaked = device.backend.unusable() if isinstance(device.backend, Recorder) else None
         if leaked is not None:
             raise errors.CaptureError(leaked)

@@ -233,8 +233,11 @@ def to_device(x: TensorLike, device: DeviceLike, /) -> Tensor:
     tensor = as_tensor(x)
     if tensor is None:
         return from_host(x, None, target)
-    if tensor._device is target:
+    if tensor._device is target or tensor._device.stands_on(target):
         return tensor
+    lifted = target.lift(tensor)
+    if lifted is not None:
+        return lifted
     capture = capturing()
     if capture is not None:
         capture.traced_device(target)

@@ -65,6 +65,11 @@ def checked_pairs(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
         if gradient is None:
             without += 1
             continue
+        if variable.is_replaced:
+            raise errors.VariableError(
+                f"{variable.name or 'a variable'} has another value inside pb.functional_call, and "
+                f"an optimizer steps the variable itself; compute the next values with ops"
+            )
         if id(variable) in seen:
             raise errors.InputValueError(f"{variable!r} is in two pairs; add its gradients first")
         seen.add(id(variable))

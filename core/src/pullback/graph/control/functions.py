@@ -14,10 +14,10 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import capturing
+from pullback._dispatch.recording import LOCAL, capturing
 from pullback._tree import leaves, like
+from pullback.graph.control import batches, loops, vjp
 from pullback.graph.control import branches as captured_branches
-from pullback.graph.control import loops, vjp
 from pullback.graph.control.structures import (
     check_alike,
     checked_function,
@@ -70,6 +70,9 @@ def cond(pred: object, true_fn: Callable[..., R], false_fn: Callable[..., R], *o
     if isinstance(choice, bool):
         result: R = tensors((true_fn if choice else false_fn)(*given))
         return result
+    if LOCAL.state.runs:
+        both = (false_fn, true_fn)
+        return batches.switch("pb.cond", choice.astype("int32"), both, given)  # type: ignore[no-any-return]
     found: R = captured_branches.cond(choice, (true_fn, false_fn), given)
     return found
 
@@ -112,6 +115,8 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
         chosen = functions[captured_branches.nearest(choice, len(functions))]
         result: R = tensors(chosen(*given))
         return result
+    if LOCAL.state.runs:
+        return batches.switch("pb.switch", choice, functions, given)  # type: ignore[no-any-return]
     found: R = captured_branches.switch(choice, functions, given)
     return found
 
@@ -156,7 +161,7 @@ def scan(
     f = checked_function("pb.scan", "f", f, "the carry and an element of xs")
     carry, elements = tensors(init), tensors(xs)
     count = _length(elements, length)
-    if capturing() is not None:
+    if _is_captured():
         settings = count, bool(reverse), bool(recompute)
         found = loops.captured(lambda: loops.scan(f, carry, elements, *settings), count)
         if found is not loops.ONE_BY_ONE:
@@ -204,14 +209,17 @@ def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], i
     body_fn = checked_function("pb.fori_loop", "body_fn", body_fn, "a number and the carry")
     first, last = integer("pb.fori_loop", "lower", lower), integer("pb.fori_loop", "upper", upper)
     carry = tensors(init)
-    if capturing() is not None:
+    if _is_captured():
         known = isinstance(first, int) and isinstance(last, int)
         length: Any = last - first if known else 0
         found: Any = loops.captured(lambda: loops.fori_loop(first, last, body_fn, carry), length)
         if found is not loops.ONE_BY_ONE:
             return found  # type: ignore[no-any-return]
-    assert isinstance(first, int)
-    assert isinstance(last, int)
+    if not isinstance(first, int) or not isinstance(last, int):
+        raise errors.InputValueError(
+            "pb.fori_loop inside pb.vmap: lower and upper are the same for every item; pass ints, "
+            "and use pb.where in body_fn for items that end before"
+        )
     device = next((x._device for x in leaves(carry)), None)
     for i in range(first, last):
         number = from_any(np.asarray(i, dtypes.DEFAULT_INT), None, device)
@@ -254,16 +262,23 @@ def while_loop(
     body_fn = checked_function("pb.while_loop", "body_fn", body_fn, "the carry")
     limit = None if maximum is None else _index("pb.while_loop", "maximum", maximum)
     carry = tensors(init)
-    if capturing() is not None:
+    if _is_captured():
         return loops.while_loop(cond_fn, body_fn, carry, limit)  # type: ignore[no-any-return]
     steps = 0
-    while (limit is None or steps < limit) and predicate(
-        "pb.while_loop", "the result of cond_fn", cond_fn(carry)
-    ):
-        carry = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
+    while limit is None or steps < limit:
+        goes_on = predicate("pb.while_loop", "the result of cond_fn", cond_fn(carry))
+        if not (goes_on if isinstance(goes_on, bool) else batches.any_goes_on(goes_on)):
+            break
+        after = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
+        carry = after if isinstance(goes_on, bool) else batches.chosen(goes_on, after, carry)
         steps += 1
     result: C = carry
     return result
+
+
+def _is_captured() -> bool:
+    """Returns whether a loop is a call of a graph: inside of a batch its steps are, one by one."""
+    return capturing() is not None and not LOCAL.state.runs
 
 
 def _length(elements: object, length: object) -> int:

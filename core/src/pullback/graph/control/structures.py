@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback import errors
+from pullback._batching.arrays import BatchDevice
 from pullback._dispatch.convert import as_tensor, from_any
 from pullback._dispatch.recording import capturing
 from pullback._hints import is_of_call
@@ -145,7 +146,7 @@ def _text(value: Any) -> str:
 
 
 def predicate(name: str, argument: str, value: object) -> bool | Tensor:
-    """A boolean to choose by: a tensor in a trace, else a bool.
+    """A boolean to choose by: a tensor in a trace or a batch, else a bool.
 
     Raises:
         DTypeError: for a tensor that is not boolean.
@@ -160,11 +161,11 @@ def predicate(name: str, argument: str, value: object) -> bool | Tensor:
             f"{name}: {argument} must be a boolean scalar, got {tensor.dtype}; write a comparison, "
             f"such as x > 0 or x != 0"
         )
-    return tensor if capturing() is not None else bool(tensor)
+    return tensor if _is_unknown(tensor) else bool(tensor)
 
 
 def integer(name: str, argument: str, value: object) -> int | Tensor:
-    """An integer to choose by: a tensor in a trace, else an int.
+    """An integer to choose by: a tensor in a trace or a batch, else an int.
 
     Raises:
         DTypeError: for a tensor that is not of integers.
@@ -181,7 +182,22 @@ def integer(name: str, argument: str, value: object) -> int | Tensor:
         raise errors.DTypeError(
             f"{name}: {argument} must be an integer, got {tensor.dtype}; write x.astype('int32')"
         )
-    return tensor if capturing() is not None else int(tensor)
+    return tensor if _is_unknown(tensor) else int(tensor)
+
+
+def _is_unknown(tensor: Tensor) -> bool:
+    """Returns whether a choice is made later: in a trace, and where items of a batch differ."""
+    return capturing() is not None or differs(tensor)
+
+
+def differs(tensor: Tensor) -> bool:
+    """Returns whether each item of a batch may have another value of a tensor."""
+    at: Any = tensor
+    while isinstance(at._device, BatchDevice):
+        if at._array.run is not None:
+            return True
+        at = at._array.tensor
+    return False
 
 
 def _scalar(name: str, argument: str, value: Any, what: str, way_out: str) -> Tensor:

@@ -20,7 +20,7 @@ from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul, trace
 from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.patterns import eye, tril
-from pullback.ops.reductions import any, prod, sum
+from pullback.ops.reductions import prod, sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, Tier
 from pullback.tensor import Tensor
@@ -223,7 +223,7 @@ def _(g: tuple[Tensor, Tensor], x: Tensor, sign: Tensor) -> Tensor:
 
 def _inverse(x: Tensor, singular: Tensor) -> Tensor:
     """The inverse of each matrix, or the pseudoinverse of a singular matrix."""
-    if not bool(any(singular)):
+    if not singular.device.holds_anywhere(singular):
         return inv(x)
     singular = reshape(singular, (*singular.shape, 1, 1))
     regular = where(singular, identity(x, x.shape[-1]), x)
@@ -293,7 +293,7 @@ def _(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     inverse = _inverse(x, singular).mT
     total = trace(matmul(inverse.mT, g))
     regular = reshape(total, (*total.shape, 1, 1)) * out - matmul(matmul(inverse, g.mT), out)
-    if not bool(any(singular)):
+    if not singular.device.holds_anywhere(singular):
         return regular
     return where(reshape(singular, (*singular.shape, 1, 1)), _by_cofactors(g, x), regular)
 

@@ -1,0 +1,1 @@
+"""Functions of one item made functions of a batch: `pb.vmap`."""
