@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, NoReturn
 
 from pullback import errors
@@ -14,6 +13,7 @@ from pullback._dispatch.arguments import (
     wrap_op_error,
 )
 from pullback._dispatch.recording import RECORDING, is_outside, paused, uncaptured
+from pullback._symbols import TRACES
 from pullback.devices import Device
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import Op
@@ -86,12 +86,15 @@ def body_as_kernel(op: Op, device: Device) -> Kernel | None:
             _raise_explained(op, error, tuple(tensors), attributes)
 
     def kernel(*arrays: Native, **attributes: Any) -> Any:
-        if RECORDING.count:
+        if not RECORDING.count:
+            result = run(arrays, attributes)
+        elif TRACES.count and is_outside(device):
             # In a captured function its result on tensors from outside is not taken.
-            with uncaptured() if is_outside(device) else nullcontext(), paused():
+            with uncaptured(), paused():
                 result = run(arrays, attributes)
         else:
-            result = run(arrays, attributes)
+            with paused():
+                result = run(arrays, attributes)
         return result._array if type(result) is Tensor else [part._array for part in result]
 
     return kernel
