@@ -338,6 +338,32 @@ def _swapped(value, one, zero):
     return one if value else zero
 
 
+@pytest.mark.each("op", [op for op in OPS.values() if len(op.outputs) > 1 and op.differentiable])
+def test_another_result_of_the_same_op(op, forms):
+    case = next(
+        case for case in cases(op, load()[op.name], as_device("cpu")) if case.sample.gradient
+    )
+
+    def slopes(position):
+        inputs = case.tensors()
+        watched = [leaf for leaf in leaves(inputs) if leaf is not None and is_floating(leaf.dtype)]
+        with pb.GradientTape() as tape:
+            tape.watch(watched)
+            result = pb.negative(case.call(inputs)[position])
+        if not is_floating(result.dtype):
+            return None
+        found = tape.gradient(result, watched)
+        return [None if one is None else one.numpy().tobytes() for one in found]
+
+    plain = []
+    for position in range(len(op.outputs)):
+        forms.clear()  # the first pass over a graph is not compiled
+        plain.append(slopes(position))
+    forms.clear()
+    for _ in range(ROUNDS):
+        assert [slopes(position) for position in range(len(op.outputs))] == plain
+
+
 # What a trace must not stand for ------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import errno
 import io
+import itertools
 import os
 import shutil
 import warnings
@@ -381,6 +382,45 @@ class TestFoldersThatCannotBeListed:
         checkpoint.restore(path)
         with pytest.raises(pb.errors.CheckpointError, match="there is no checkpoint"):
             checkpoint.restore(tmp_path / "ckpt-7")
+
+    def test_a_folder_that_cannot_be_listed_for_a_moment(self, tmp_path, monkeypatch):
+        manager = pb.CheckpointManager(pb.Checkpoint(x=pb.Variable(1.0)), tmp_path, keep=2)
+        listdir, failed = os.listdir, []
+        for failing in range(8):
+            count = itertools.count()
+
+            def once(path, count=count, failing=failing):
+                if next(count) == failing:
+                    failed.append(failing)
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                return listdir(path)
+
+            with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                patch.setattr(os, "listdir", once)
+                try:
+                    manager.save(step=failing)
+                    outcome = [str(one.message) for one in said]
+                except pb.errors.CheckpointError as error:
+                    outcome = [str(error)]
+            # Never in silence.
+            told = any(os.strerror(errno.EIO) in one for one in outcome)
+            assert told == (failing in failed), outcome
+        assert len(failed) > 1
+
+    def test_what_a_failed_one_leaves_goes_with_the_next(self, tmp_path, monkeypatch):
+        manager = pb.CheckpointManager(pb.Checkpoint(x=pb.Variable(1.0)), tmp_path)
+        manager.save(step=1)
+        monkeypatch.setattr(os, "rename", denied)
+        monkeypatch.setattr(os, "replace", denied)
+        monkeypatch.setattr(Path, "rename", denied)
+        monkeypatch.setattr(shutil, "rmtree", denied)
+        with pytest.raises(pb.errors.CheckpointError):
+            manager.save(step=2)
+        assert len(os.listdir(tmp_path)) == 2
+        monkeypatch.undo()
+        manager.save(step=3)
+        assert sorted(os.listdir(tmp_path)) == ["ckpt-1", "ckpt-3"]
 
     @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "\udc80"])
     def test_names_that_no_file_has(self, tmp_path, name):

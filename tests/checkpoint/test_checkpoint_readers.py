@@ -305,6 +305,19 @@ class TestClock:
             assert manager.latest == pb.latest_checkpoint(tmp_path) == path
             clock.now -= 10**9
 
+    def test_set_back_after_a_save_that_failed(self, tmp_path, monkeypatch, x):
+        clock = Clock(monkeypatch)
+        save(tmp_path, x, 1)
+        with monkeypatch.context() as patch:
+            for name in ("rename", "replace"):
+                patch.setattr(os, name, lambda *_, **__: 1 / 0)
+                patch.setattr(type(tmp_path), name, lambda *_, **__: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                save(tmp_path, x, 2)
+        clock.now -= 10**9
+        path = save(tmp_path, x, 3)
+        assert pb.latest_checkpoint(tmp_path) == path
+
     def test_another_process_with_another_clock(self, tmp_path, monkeypatch, x):
         clock = Clock(monkeypatch)
         for step, now in enumerate([10**18, 10, 2**63, 5, 2**64 + 5, 0, -7, 10**18], 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pullback._dispatch import general
 from pullback.conformance.case import bind, cases, results
 from pullback.conformance.samples import load
 from pullback.devices import as_device
+from pullback.plugins.public import registry
 from pullback.spec import OPS, Arity
 from pullback.tensor import Tensor, TensorLike
 
@@ -501,3 +503,36 @@ def test_what_a_kernel_raises_is_told_with_its_class_where_the_message_needs_it(
     with pytest.raises(errors.PullbackError) as caught:
         pb.exp(pb.asarray([1.0]))
     assert str(caught.value) == f"exp(float32[1]): {said}"
+
+
+def test_the_error_of_a_kernel_quotes_the_call(offer):
+    def fails(*inputs, **attributes):
+        raise RuntimeError("no luck")
+
+    offer("layer_norm", fails), offer("reshape", fails)
+    with pytest.raises(errors.BackendError) as caught:
+        pb.layer_norm(pb.ones((2, 3)), None, None, axis=1)
+    assert "layer_norm(float32[2, 3], None, None, axis=(1,), epsilon=" in str(caught.value)
+    shape = (1,) * 60
+    with pytest.raises(errors.BackendError) as caught:
+        pb.reshape(pb.ones(()), shape)
+    quoted = re.search(r"shape=(.*)\.\.\.\)", str(caught.value))[1]
+    assert repr(shape).startswith(quoted)
+    assert len(quoted) == 77
+
+
+def test_native_results_are_taken_as_they_are():
+    class Sure(type(CPU.backend)):
+        name = "sure"
+
+        def native(self, value):
+            pytest.fail(f"{value!r} is native already")
+
+    pb.register_backend(Sure(), replace=True)
+    try:
+        x = pb.asarray([[2.0, 0.0], [0.0, 1.0]], device="sure")
+        # Of one array, of none, of a sequence; of one result and of several.
+        pb.exp(x), pb.ones((2,), device="sure"), pb.concat([x, x]), pb.linalg.qr(x)
+    finally:
+        registry._slots.pop("sure")
+        registry.ready.pop("sure")

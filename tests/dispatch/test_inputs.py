@@ -317,3 +317,14 @@ def test_numbers_of_a_dtype_that_the_device_lacks(few, make, lacking):
             make(x)
         if lacking.startswith("complex"):
             assert "the real and the imaginary part in two tensors" in str(caught.value)
+
+
+def test_numbers_of_numpy_are_attributes():
+    x = pb.ones((2, 3))
+    for kind in (np.bool_, np.int8, np.uint64):
+        for one in (kind(1), np.array(1, kind), pb.asarray(1, dtype=kind).numpy()):
+            assert pb.sum(x, axis=1, keepdims=one).shape == (2, 1)
+            assert pb.sum(x, axis=1, keepdims=one * 0).shape == (2,)
+    for kind in (np.float16, np.float64, pb.bfloat16.dtype.type):
+        for half in (kind(0.5), np.array(0.5, kind)):
+            assert pb.leaky_relu(pb.asarray(-1.0), negative_slope=half).item() == -0.5

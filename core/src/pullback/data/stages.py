@@ -296,12 +296,11 @@ class ShardCursor(CountingStage):
         end = begin + super().skip(
             (self.shard - begin) % self.shards + 1 + (count - 1) * self.shards
         )
-        return _in_shard(end, self.shards, self.shard) - _in_shard(begin, self.shards, self.shard)
+        return self._last_before(end) - self._last_before(begin)
 
-
-def _in_shard(count: int, shards: int, shard: int) -> int:
-    """Returns how many of the first `count` elements are in a shard."""
-    return (count - shard + shards - 1) // shards
+    def _last_before(self, count: int) -> int:
+        """Returns which element of the shard is the last of the first `count`; -1 for none."""
+        return (count - self.shard - 1) // self.shards
 
 
 class EnumerateCursor(CountingStage):
