@@ -150,9 +150,10 @@ suite("count_nonzero", np.count_nonzero)(*_TRUTH, *_WRONG_AXIS)
 
 def _var(x: Array, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     x = x.astype(np.float64) if x.dtype.kind in "iu" else x
-    away = x - np.mean(x, axis=axis, keepdims=True)
-    left = np.prod([x.shape[a] for a in _axes(x, axis)]) - correction
-    return np.sum(away * away, axis=axis, keepdims=keepdims) / np.float64(max(left, 0))
+    count = np.float64(np.prod([x.shape[a] for a in _axes(x, axis)]))
+    # A sum, as NumPy warns of the mean of nothing.
+    away = x - np.sum(x, axis=axis, keepdims=True) / count
+    return np.sum(away * away, axis=axis, keepdims=keepdims) / np.maximum(count - correction, 0)
 
 
 _SPREAD = [
