@@ -122,3 +122,16 @@ def test_results_and_gradients(case):
     if case == "batch_norm":
         for name in ("moving_mean", "moving_variance"):
             close(variables[name], stored(case, name), name)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 4), (3, 4, 2, 6), (1, 7, 1), (2, 3, 5, 2, 4)])
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_instances_are_normalized_each_by_itself(shape, axis):
+    layer = L.InstanceNormalization(axis, epsilon=0.0)
+    x = np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32) * 3 + 1
+    over = tuple(i for i in range(1, len(shape)) if i != axis % len(shape))
+    centered = x - x.mean(over, keepdims=True, dtype=np.float64)
+    expected = centered / np.sqrt((centered**2).mean(over, keepdims=True))
+    for each in (layer, L.InstanceNormalization.from_config(layer.get_config())):
+        np.testing.assert_allclose(each(x).numpy(), expected, rtol=2e-5, atol=2e-5)
+        assert each.gamma.shape == (shape[axis],)

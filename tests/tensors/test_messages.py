@@ -11,6 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback import errors
+from pullback.spec import OPS
 
 X = pb.ones(2)
 
@@ -149,3 +150,12 @@ def test_habits_of_other_frameworks_are_answered(
 ) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("name", [op.name for op in OPS.values() if op.missing])
+def test_what_to_write_without_further_inputs(name: str) -> None:
+    for given in ([[True, False]], [pb.asarray([True, False]), 1.0]):
+        with pytest.raises(
+            pb.errors.InputTypeError, match=f"{name}: x[12] is missing; .*pb.nonzero"
+        ):
+            OPS[name].function(*given)

@@ -148,6 +148,7 @@ class Op:
         "identity_when",
         "index",
         "inputs",
+        "missing",
         "name",
         "normalize",
         "number_forms",
@@ -241,6 +242,8 @@ class Op:
         self.creates = creates
         #: True if its vjp is specialized code: it is fixed, has one result and no residuals.
         self.simple = simple
+        #: What to write in place of a call that lacks inputs behind the first; "" for nothing.
+        self.missing = ""
         self.rules: dict[str, Rule | None] = {}
         #: Input dtypes as they come, to the dtypes they are converted to.
         self.resolutions: dict[tuple[Operand | None, ...], tuple[DType | None, ...]] = {}

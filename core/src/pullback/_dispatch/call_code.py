@@ -109,7 +109,11 @@ def namespace(op: Op) -> dict[str, Any]:
 def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
     """The public function of an op, with `names` as its globals."""
     foreign = foreign_keywords(op)
-    source = Source(op.body.__name__, signature_of(op.body, foreign), names)
+    signature = signature_of(op.body, foreign)
+    if op.missing:
+        for parameter in op.inputs[1:]:
+            signature = signature.replace(f" {parameter.name},", f" {parameter.name}=...,")
+    source = Source(op.body.__name__, signature, names)
     if foreign:
         with source.block(f"if {' or '.join(f'{name} is not ...' for name in foreign)}:"):
             given = ", ".join(f"{name}={name}" for name in foreign)

@@ -256,6 +256,8 @@ def _flatten(op: Op, values: tuple[Any, ...]) -> list[Any]:
                 raise errors.InputTypeError(f"{parameter.name} holds None in place of a tensor")
             flat.extend(value)
         else:
+            if value is ... and op.missing:
+                raise errors.InputTypeError(f"{parameter.name} is missing; {op.missing}")
             if value is None and parameter.arity is Arity.ONE:
                 raise errors.InputTypeError(f"{parameter.name} is missing, got None")
             flat.append(value)

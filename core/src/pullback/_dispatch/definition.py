@@ -203,6 +203,7 @@ def op(
     identity_element: int | None = None,
     number_forms: Mapping[float, NumberForm] | None = None,
     copies_elements: bool = False,
+    missing: str = "",
     view: bool = False,
     update: bool = False,
     public: bool = True,
@@ -236,6 +237,7 @@ def op(
             returns a function of the tensor that computes the same in fewer steps, as accurately
             as the op promises, or None. So x ** 2 is `square(x)`.
         copies_elements: True if every element of the result is an element of the one input.
+        missing: what to write in place of a call that lacks inputs behind the first, for an error.
         view: True if the result shows the elements of the first input, where NumPy gives a view:
             a write into it raises while that input lives.
         update: True for a step of an optimizer, whose results are new values of the first input and
@@ -288,6 +290,7 @@ def op(
             creates=not inputs and placed == ["device"] and single,
             simple=fixed and single,
         )
+        spec.missing = missing
         register(spec)
         function = _public(spec, body)
         spec.function = function
@@ -327,8 +330,8 @@ def _public(spec: Op, body: FunctionType) -> FunctionType:
                 code = call_code.call_source(spec, names).compile(spec.name).__code__
                 vjp_code.install(spec, names)
                 # Defaults first: another thread may call the function between two of these lines.
-                foreign = foreign_keywords(spec)
-                function.__defaults__ = (*(body.__defaults__ or ()), *[... for _ in foreign])
+                more = (*(spec.inputs[1:] if spec.missing else ()), *foreign_keywords(spec))
+                function.__defaults__ = (*(body.__defaults__ or ()), *[... for _ in more])
                 function.__kwdefaults__ = body.__kwdefaults__
                 function.__code__ = code
         return function

@@ -393,6 +393,8 @@ class Function(Generic[P, R]):
         program.fall_back_on(self.run_eagerly)
         program.reason = reason
         program.seconds = time.perf_counter() - begin
+        if reason == "the first":
+            self._warn_of_counts(program)
         entry.made = False
         entry.programs = [program, *entry.programs]
         self.first = program.run
@@ -468,6 +470,14 @@ class Function(Generic[P, R]):
             f"by op. What varies: {'; '.join(varied) or 'something outside of its arguments'}. Or "
             f"have more programs made: pb.function(..., limit={2 * self._limit})"
         )
+
+    def _warn_of_counts(self, program: Program) -> None:
+        counts = [guard.what for guard in program.unmet() if type(guard.value) in (int, float)]
+        if counts:
+            self._warn(
+                f"{self._name} changes {', '.join(counts)}, which it reads: each call has its own "
+                f"program. Make it a pb.Variable and assign to it, or pass it as an argument"
+            )
 
     def _warn(self, message: str) -> None:
         warnings.warn(message, RuntimeWarning, stacklevel=depth_of_program())

@@ -23,6 +23,7 @@ def _chosen(operands: Operands, **_: object) -> Resolution:
     dtype=_chosen,
     accuracy=EXACT,
     primitive="Products with 0 and 1 turn infinities that are not selected into NaN.",
+    missing="for the positions where a condition holds, write pb.nonzero(condition)",
 )
 def where(condition: Tensor, x1: Tensor, x2: Tensor, /) -> Tensor:
     """x1 where `condition` is true, x2 elsewhere; all three broadcast together.
