@@ -118,7 +118,7 @@ def gru(
 
 
 def _gradient_shapes(*shapes: Shape, **_: object) -> list[Shape]:
-    """The shapes of the first five inputs, and that of the bias."""
+    """The shapes of the inputs before the mask, and those of the biases."""
     *inputs, mask, out, gates, candidates, out_g, h_g = shapes
     units = _gru_units(*inputs, None, None, mask)
     batch, time, _features = inputs[0]

@@ -118,7 +118,7 @@ def lstm(
 
 
 def _gradient_shapes(*shapes: Shape, **_: object) -> list[Shape]:
-    """The shapes of the first five inputs, and that of the bias."""
+    """The shapes of the inputs before the mask, and those of the biases."""
     *inputs, mask, out, gates, cells, out_g, h_g, c_g = shapes
     units = _lstm_units(*inputs, None, mask)
     batch, time, _features = inputs[0]
