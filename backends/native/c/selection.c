@@ -1,8 +1,19 @@
 /* The kernel of top_k. */
 #include "calls.h"
 
+/* The same for a copy of x in C order. */
+static PyObject *of_copy(PyObject *x, PyObject *const *rest, PyObject *names) {
+    PyObject *all[] = {PyArray_NewCopy(as_array(x), NPY_CORDER), rest[0], rest[1], rest[2]};
+    PyObject *both = all[0] ? kernel_top_k(NULL, all, 1, names) : NULL;
+    Py_XDECREF(all[0]);
+    return both;
+}
+
 KERNEL(top_k) {
     (void)module;
+    if (count == 1 && names && PyTuple_GET_SIZE(names) == 3 && PyArray_CheckExact(x[0])
+        && PyArray_ISNOTSWAPPED(as_array(x[0])) && !PyArray_ISCARRAY_RO(as_array(x[0])))
+        return of_copy(x[0], x + 1, names);
     static const int loops_of[] = {LOOP_top_float32, LOOP_top_float64, LOOP_top_int32,
                                    LOOP_top_int64};
     PyObject *wanted = attribute(x, count, names, "k"), *axis = attribute(x, count, names, "axis");

@@ -51,11 +51,17 @@ def _selected(rows: Array, k: int, largest: bool) -> Array:
     """The indices of the k largest (or smallest) elements of each row, in order; not of no rows."""
     at = rows.shape[-1] - k if largest else k - 1
     last = np.partition(rows, at, -1)[:, at : at + 1]
-    inside = rows >= last if largest else rows <= last
-    if np.count_nonzero(inside) != k * len(rows):
-        # Elements equal to the last one are too many, or NaN is among them, which equals nothing.
-        sorted_all: Array = _argsort(rows, axis=-1, descending=largest, stable=True)
-        return sorted_all[:, :k]
+    before, equal = (rows > last if largest else rows < last), rows == last
+    none = rows != rows
+    if none.any():
+        # NaN is behind all numbers.
+        ends = last != last
+        before |= none & ~ends if largest else ~none & ends
+        equal |= none & ends
+    wanted = k - np.count_nonzero(before, axis=-1, keepdims=True)
+    if np.count_nonzero(equal) != wanted.sum():
+        equal &= np.cumsum(equal, -1) <= wanted
+    inside = before | equal
     found = (np.flatnonzero(inside) % rows.shape[-1]).reshape(-1, k)
     order = _argsort(np.take_along_axis(rows, found, -1), axis=-1, descending=largest, stable=True)
     chosen: Array = np.take_along_axis(found, order, -1)
