@@ -61,9 +61,8 @@ def sort(x: Tensor, /, axis: Axis = -1, *, descending: bool = False, stable: boo
 
 @sort.vjp("x")
 def _(g: Tensor, x: Tensor, axis: int, descending: bool, stable: bool) -> Tensor:
-    # The position of each element of x in the result: the inverse permutation.
-    places = argsort(argsort(x, axis=axis, descending=descending, stable=stable), axis=axis)
-    return take_along_axis(g, places, axis=axis)
+    order = argsort(x, axis=axis, descending=descending, stable=stable)
+    return place_along_axis(g, order, x.shape, axis)
 
 
 def _top(x: Shape, *, k: int, axis: int, **_: object) -> list[Shape]:
