@@ -271,7 +271,9 @@ class Worker:
             shape = (shape[0], *shape[2:], shape[1])
         host = np.resize(np.linspace(0.5, 1.5, 1009), shape)
         host = host.astype("float32" if dtype == "bfloat16" else dtype)
-        return self.framework.asarray(self.framework.image(host) if image else host, dtype)
+        if image:
+            host = np.ascontiguousarray(host.transpose(0, 3, 1, 2))
+        return self.framework.asarray(host, dtype)
 
     def _program(self, mode: str, function: Any, arguments: list[Any]) -> Any:
         program = self.framework.module.function(function)
