@@ -263,7 +263,7 @@ class Campaign:
             failed = fails(item)
             took = time.process_time() - began
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
             if failed:
                 continue  # it fails because it is watched
             for code in [*seen]:
