@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import types
@@ -726,3 +727,20 @@ def test_lower_of_a_model_that_is_not_built_says_to_call_it_first():
     model(pb.ones((2, 3)))
     program = pb.function(model).lower(pb.ones((2, 3)))
     assert repr(program) == "<program Sequential(args[0]: float32[2, 3]) on cpu:0>"
+
+
+@pytest.mark.parametrize("tracer", [None, lambda frame, event, arg: None])
+def test_a_function_that_stops_what_follows_it_has_no_program(tracer):
+    before = sys.gettrace()
+
+    def f(x):
+        sys.settrace(tracer)
+        return x * SCALE
+
+    captured = pb.function(f)
+    try:
+        captured(pb.asarray(X))
+        with pytest.raises(CaptureError, match="does not say what it runs"):
+            captured(pb.asarray(X))
+    finally:
+        sys.settrace(before)

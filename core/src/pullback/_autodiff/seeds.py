@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import constant, from_any
-from pullback._dispatch.recording import CONSTANT, RECORDING
+from pullback._dispatch.recording import CONSTANT, RECORDING, unfollowed
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
 from pullback.ops.joining import stack
@@ -55,7 +55,8 @@ def ones(target: Tensor) -> Tensor:
     device = target._device
     one: Tensor | None = device.constants.get(target._array.dtype)
     if one is None:
-        one = device.constants[target._array.dtype] = constant(1, target.dtype, device)
+        with unfollowed():
+            one = device.constants[target._array.dtype] = constant(1, target.dtype, device)
     return wrap(one._array, device)
 
 

@@ -12,7 +12,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
-from sys import settrace
+from sys import gettrace, settrace
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from pullback._operators import OPERATORS
@@ -374,6 +374,9 @@ class unfollowed:
         self._state = state = LOCAL.state
         self._follower = follower = state.follower
         if follower is not None:
+            if gettrace() is not follower:
+                self._follower = None  # the function has set another one: the trace will see that
+                return
             state.follower = None
             settrace(self.instead)
 

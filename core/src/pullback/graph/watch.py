@@ -104,6 +104,9 @@ class Watch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # A debugger that the function has started sees what follows instead; and an error of an
+        # instruction that the function has caught is the last that was seen.
+        self.missed |= error is None and sys.gettrace() != self._called
         sys.settrace(self._before)
         LOCAL.state.follower = self._outer
         if self._collects:
