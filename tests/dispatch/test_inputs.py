@@ -216,7 +216,7 @@ def test_numbers_on_two_devices(two_devices):
 
 
 def test_bodies_on_two_devices(two_devices, define):
-    """What a body makes is on the device of its inputs, whichever came first."""
+    """Tensors that a body makes are on the device of its inputs, whichever came first."""
     seen = []
 
     @define(name="test_plus_zeros")
