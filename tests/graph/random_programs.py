@@ -71,6 +71,7 @@ UNARY = tuple(
     pb.sum(pb.scan(lambda c, r: (c * 0.5 + r, c * r), pb.mean({a}), pb.ravel({a}))[1]) * {a}
     other_custom({a})
     pb.clip({a}, -cfg.rate, cfg.rate)
+    pb.py_function(judged, {a}, result={a})
     {a} * pb.while_loop(lambda s: s < 4, lambda s: s + 1, pb.mean({a}) * 0)
     pb.concat([{a}, {a}]).sum() + {a}
     pb.cumulative_sum({a}) if {a}.ndim == 1 else {a}
@@ -128,6 +129,7 @@ STATEMENTS = (
     "assert cfg.rate == cfg.rate",
     "check({t})",
     "acc({s}, {s})",
+    "labeled(pb.abs(pb.stack([x0({t})])).astype('int32'), pb.asarray([1]))",
     "{t} = pb.grad(lambda z: pb.sum(pb.tanh(z) * z))({t} * 1.0)",
 )
 RESULTS = tuple(
@@ -178,6 +180,9 @@ class Inner:
     def __call__(self, t):
         return t * self.w
 
+def x0(t):
+    return pb.sum(pb.where(pb.abs(t) < 3, t, 0)).astype('float32')
+
 def scale(t, by=0.5):
     return t * by
 
@@ -198,6 +203,11 @@ def custom(t):
     def backward(g):
         return g * SCALE
     return t * 2, backward
+
+def judged(t):
+    if pb.sum(t.astype('float32')).item() > 6:
+        raise ValueError('too large')
+    return t
 
 @pb.custom_gradient
 def other_custom(t):
@@ -229,6 +239,7 @@ class World:
         names["v1"] = pb.Variable(np.float32(0.75), name="v1")
         names["mean"] = pb.metrics.Mean("mean")
         names["acc"] = pb.metrics.MeanSquaredError()
+        names["labeled"] = pb.metrics.MeanIoU(3)
         kinds = (pb.optimizers.SGD, pb.optimizers.Adam, pb.optimizers.RMSprop)
         names["optimizer"] = kinds[seed % 3](0.05)
         names["gen"] = pb.Generator(seed)
@@ -282,7 +293,7 @@ class World:
             name: frozen(self.names[name])
             for name in ("v0", "v1", "lst", "d", "num", "SCALE", "table", "stats")
         }
-        for name in ("mean", "acc", "optimizer", "norm"):
+        for name in ("mean", "acc", "labeled", "optimizer", "norm"):
             state[name] = held(self.names[name])
         state["gen"] = self.names["gen"].state
         state["random"] = self.random_state
