@@ -22,7 +22,8 @@ def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool)
     if wide.kind in "iu" or x.shape[axis] <= _SHORT:
         sums = np.add.accumulate(x, axis, wide)
     elif wide.char == "f":
-        sums = np.add.accumulate(x, axis, np.float64)
+        sums = x.astype(np.float64)
+        np.add.accumulate(sums, axis, out=sums)
     else:
         sums = _in_blocks(np.add, x.astype(wide, copy=False), axis)
     return _with_initial(sums.astype(result, copy=False), axis, 0 if include_initial else None)
