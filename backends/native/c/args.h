@@ -16,9 +16,11 @@ typedef struct {
     float *y;
 } UnaryArgs;
 
+/* `number` is an attribute of some. */
 typedef struct {
     const float *x1, *x2;
     float *y;
+    double number;
 } BinaryArgs;
 
 /* An array and a number. */
@@ -27,6 +29,12 @@ typedef struct {
     float *y;
     double number;
 } NumberArgs;
+
+/* x limited to the interval from `least` to `most`. */
+typedef struct {
+    const float *x, *least, *most;
+    float *y;
+} ClipArgs;
 
 /* An array and a row of `width` elements, which meets each row of the array. */
 typedef struct {
@@ -49,6 +57,32 @@ typedef struct {
     unsigned char *y;
     ptrdiff_t x1_is_number, x2_is_number;
 } CompareArgs;
+
+/* Types of elements, in memory and in loops. */
+enum { BOOLEAN, FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT32, INT64 };
+#define SIZE_OF(type) ((ptrdiff_t[]){1, 2, 2, 4, 8, 4, 8}[type])
+
+/* Which of the structs above a loop takes. */
+enum { OF_ONE, OF_TWO, OF_NUMBER, COMPARED, SELECTED, CLIPPED };
+
+#define MOST_OPERANDS 3
+#define MOST_AXES 8
+
+/* An array whose elements are `steps` bytes apart along each axis of the result. Those of a plain
+ * one lie as the result's do; all those of a repeated one are the same. */
+typedef struct {
+    const char *at;
+    ptrdiff_t type, is_plain, is_repeated, steps[MOST_AXES];
+} Operand;
+
+/* A loop over contiguous arrays of `type`, for operands of any strides that may be narrower: `loop`
+ * is -1 for their conversion. The result y, of `shape`, is contiguous. */
+typedef struct {
+    char *y;
+    double number;
+    ptrdiff_t y_type, type, loop, form, operands, axes, shape[MOST_AXES];
+    Operand x[MOST_OPERANDS];
+} ElementsArgs;
 
 /* Optimizers: a parameter p, its gradient g and its slots, then the new values. */
 
@@ -279,13 +313,6 @@ typedef struct {
     const float *x;
     Bfloat16 *y;
 } NarrowArgs;
-
-/* Of a float32 loop of elements, one array or two: `x2` is NULL for one. */
-typedef struct {
-    const Bfloat16 *x1, *x2;
-    Bfloat16 *y;
-    ptrdiff_t loop;
-} NarrowElementsArgs;
 
 /* As ProductArgs. */
 typedef struct {

@@ -27,28 +27,24 @@ PyObject *narrowed(PyObject *x) {
     return y;
 }
 
-PyObject *narrow_elements(int loop, double cost, PyObject *const *x, Py_ssize_t count) {
-    if (!is_plain_bfloat16(x[0])
-        || (count == 2 && !(is_plain_bfloat16(x[1]) && same_shape(x[0], x[1]))))
-        return NULL;
-    PyObject *y = new_narrow_like(x[0]);
-    if (y) {
-        NarrowElementsArgs args = {
-            .x1 = data(x[0]), .x2 = count == 2 ? data(x[1]) : NULL, .y = data(y), .loop = loop};
-        return unless(run_narrow_elements(&args, size(y), PIECE, cost + COST), y);
-    }
-    return y;
-}
-
+/* Conversions between floats: through float32, or from float64. */
 KERNEL(astype) {
     (void)module;
     PyObject *dtype = count == 1 ? attribute(x, count, names, "dtype") : NULL;
-    if (dtype && PyArray_DescrCheck(dtype) && PyDataType_ISNOTSWAPPED((PyArray_Descr *)dtype)) {
-        int type = ((PyArray_Descr *)dtype)->type_num;
-        if (type == bfloat16 && is_plain(x[0]))
-            return narrowed(x[0]);
-        if (type == NPY_FLOAT && is_plain_bfloat16(x[0]))
-            return widened(x[0]);
-    }
-    return NUMPY_FALLBACK(astype);
+    int to = dtype && PyArray_DescrCheck(dtype) && PyDataType_ISNOTSWAPPED((PyArray_Descr *)dtype)
+               ? type_numbered(((PyArray_Descr *)dtype)->type_num)
+               : -1;
+    if (to < FLOAT16 || to > FLOAT64 || !PyArray_CheckExact(x[0])
+        || !PyArray_ISALIGNED(as_array(x[0])) || !PyArray_ISNOTSWAPPED(as_array(x[0])))
+        return NUMPY_FALLBACK(astype);
+    int from = type_numbered(PyArray_TYPE(as_array(x[0])));
+    if (from < FLOAT16 || from > FLOAT64 || from == to)
+        return NUMPY_FALLBACK(astype);
+    ElementsArgs args = {.y_type = to,
+                         .type = from == FLOAT64 || to == FLOAT64 ? FLOAT64 : FLOAT32,
+                         .loop = -1,
+                         .operands = 1,
+                         .x[0] = {.at = data(x[0]), .type = from}};
+    PyObject *y = filled(&args, x, COST);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(astype);
 }

@@ -41,23 +41,6 @@ INLINE void narrow_sums(const float *restrict sums, const Bfloat16 *restrict bia
     }
 }
 
-/* A block that stays in the first-level cache is widened, computed and narrowed. */
-#define NARROW_BLOCK 1024
-LOOP(narrow_elements, NarrowElementsArgs) {
-    float x1[NARROW_BLOCK] ON_A_LINE, x2[NARROW_BLOCK] ON_A_LINE, y[NARROW_BLOCK] ON_A_LINE;
-    const UnaryArgs one = {.x = x1, .y = y};
-    const BinaryArgs two = {.x1 = x1, .x2 = x2, .y = y};
-    const Loop loop = TABLE[args->loop];
-    for (ptrdiff_t first = from; first < to; first += NARROW_BLOCK) {
-        ptrdiff_t count = least(NARROW_BLOCK, to - first);
-        widen_row(args->x1 + first, count, x1);
-        if (args->x2)
-            widen_row(args->x2 + first, count, x2);
-        loop(0, count, args->x2 ? (const void *)&two : &one);
-        narrow_sums(y, NULL, count, args->y + first);
-    }
-}
-
 /* y[i * step + k] = x[i * row + k * column] for `rows` i and `columns` k. */
 static void widen_rows(const Bfloat16 *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
                        ptrdiff_t columns, float *y, ptrdiff_t step) {

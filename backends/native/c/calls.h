@@ -21,6 +21,12 @@
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
     X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient)                                         \
     X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum) X(matmul) X(linear)            \
+    X(selu) X(erf) X(erfc) X(erfinv) X(lgamma) X(digamma) X(mish) X(log) X(log1p) X(log2)         \
+    X(log10) X(exp2) X(sinh) X(cosh) X(hypot) X(logaddexp) X(less) X(less_equal) X(greater)       \
+    X(greater_equal) X(equal) X(not_equal) X(sign) X(relu6) X(hard_tanh) X(hard_sigmoid)          \
+    X(hard_silu) X(softsign) X(bell) X(squared_error) X(sigmoid_cross_entropy_with_logits)        \
+    X(mish_gradient) X(leaky_relu_gradient) X(elu_gradient) X(huber_loss) X(clip)                 \
+    X(fixed_power) X(remainder) X(floor_divide) X(pow)                                                       \
     X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu) X(astype)                     \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
@@ -51,6 +57,10 @@ extern const Loop *loops;
 /* Calls NumPy's kernel with the same arguments: for arrays that are not contiguous float32. */
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
 #define NUMPY_FALLBACK(name) numpy_fallback(KERNEL_##name, x, count, names)
+
+/* Calls a kernel with copies of the arrays of float32 that are not contiguous; NULL without an
+ * error if all are. */
+PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
 
 /* Runs a loop over `count` items that take about `cost` nanoseconds each, in pieces of `grain`;
  * returns -1 with an error set. Asking for the number of threads runs Python, and so handlers of
@@ -94,9 +104,24 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
 PyObject *widened(PyObject *x);
 PyObject *narrowed(PyObject *x);
 
-/* What a loop of one array, or of two of one shape, computes of arrays of bfloat16: `count` is 1
- * or 2. NULL without an error for others. */
-PyObject *narrow_elements(int loop, double cost, PyObject *const *x, Py_ssize_t count);
+/* The loops of an op in float32, float64 and integers, or -1. Narrower floats are computed in
+ * float32, or in double where there is nothing else. */
+typedef struct {
+    int single, wide, int32, int64;
+    double cost;
+} Family;
+#define NO_LOOP (-1)
+
+/* A type of args.h by NumPy's number; -1 for others. */
+int type_numbered(int number);
+
+/* What the loops of a family compute of arrays of any strides, which are broadcast. NULL without
+ * an error for dtypes that have no loop, and for arrays that NumPy has to do. */
+PyObject *elements(const Family *family, int form, double number, PyObject *const *x,
+                   Py_ssize_t operands);
+
+/* The same for arguments whose loop and types are there: fills in shapes and steps. */
+PyObject *filled(ElementsArgs *args, PyObject *const *x, double cost);
 
 /* The attribute as a number; -1 with an error set if it is not a number. */
 static inline double number(PyObject *const *x, Py_ssize_t count, PyObject *names,

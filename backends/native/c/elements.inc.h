@@ -15,6 +15,15 @@ UNARY(negative, -x)
 UNARY(abs, fabsf(x))
 UNARY(square, x *x)
 UNARY(sqrt, sqrtf(x))
+/* -1, 0 or 1; NaN stays. */
+UNARY(sign, x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x == 0.0f ? 0.0f : x)
+#define BETWEEN(least, x, most) ((x) < (least) ? (least) : (x) > (most) ? (most) : (x))
+UNARY(relu6, BETWEEN(0.0f, x, 6.0f))
+UNARY(hard_tanh, BETWEEN(-1.0f, x, 1.0f))
+UNARY(hard_sigmoid, BETWEEN(0.0f, x + 3.0f, 6.0f) / 6.0f)
+UNARY(hard_silu, (x < -3.0f ? -3.0f : x) * (BETWEEN(0.0f, x + 3.0f, 6.0f) / 6.0f))
+UNARY(softsign, x / (fabsf(x) + 1.0f))
+UNARY(selu, x > 0.0f ? x * 1.05070098f : expm1_32(at_most(x, 0.0f)) * 1.75809934f)
 
 /* GELU. 2 sqrt(2 / pi), and that times 0.044715. */
 #define SLOPE 1.5957691216057308f
@@ -78,6 +87,7 @@ BINARY(add, a + b)
 BINARY(subtract, a - b)
 BINARY(multiply, a *b)
 BINARY(divide, a / b)
+BINARY(squared_error, (a - b) * (a - b))
 BINARY(maximum, ((a < b) | (b != b)) ? b : a)
 BINARY(minimum, ((b < a) | (b != b)) ? b : a)
 

@@ -1,7 +1,7 @@
 /* Kernels of elementwise ops. */
 #include <math.h>
 
-#include "calls.h"
+#include "families.h"
 
 typedef int (*RunUnary)(const UnaryArgs *, ptrdiff_t, ptrdiff_t, double);
 static PyObject *unary(RunUnary run, double cost, PyObject *x) {
@@ -23,14 +23,15 @@ static PyObject *binary(RunBinary run, double cost, PyObject *x1, PyObject *x2) 
     return y;
 }
 
-#define UNARY(name, cost)                                                                          \
+/* The same, with a short way for contiguous float32. */
+#define UNARY_OF(name, family, cost)                                                               \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         if (count == 1 && !names && is_plain(x[0]))                                                \
             return unary(run_##name, cost, x[0]);                                                  \
-        PyObject *y = count == 1 && !names ? narrow_elements(LOOP_##name, cost, x, 1) : NULL;      \
-        return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(name);                                   \
+        ELSE_NUMPY(name, count == 1 && !names ? elements(family, OF_ONE, 0, x, 1) : NULL);         \
     }
+#define UNARY(name, cost) UNARY_OF(name, OF_FLOATS(name, name##_wide, cost), cost)
 
 UNARY(exp, 0.5)
 UNARY(expm1, 0.6)
@@ -39,20 +40,22 @@ UNARY(sigmoid, 0.7)
 UNARY(silu, 0.7)
 UNARY(softplus, 0.8)
 UNARY(log_sigmoid, 0.8)
+UNARY(selu, 0.6)
+UNARY(erf, 0.9)
 UNARY(relu, 0.25)
-UNARY(negative, 0.25)
-UNARY(abs, 0.25)
-UNARY(square, 0.25)
-UNARY(sqrt, 0.3)
+UNARY_OF(negative, OF_NUMBERS(negative, negative_float64, 0.25), 0.25)
+UNARY_OF(abs, OF_NUMBERS(abs, abs_float64, 0.25), 0.25)
+UNARY_OF(square, OF_NUMBERS(square, square_float64, 0.25), 0.25)
+UNARY_OF(sqrt, OF_FLOATS(sqrt, sqrt_float64, 0.3), 0.3)
 
 KERNEL(gelu) {
     (void)module;
     int tanh_form = is_true(x, count, names, "approximate");
     if (count == 1 && is_plain(x[0]))
         return unary(tanh_form ? run_gelu_tanh : run_gelu_exact, 0.9, x[0]);
-    int loop = tanh_form ? LOOP_gelu_tanh : LOOP_gelu_exact;
-    PyObject *y = count == 1 ? narrow_elements(loop, 0.9, x, 1) : NULL;
-    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(gelu);
+    const Family *family = tanh_form ? OF_FLOATS(gelu_tanh, gelu_tanh_wide, 0.9)
+                                     : OF_FLOATS(gelu_exact, gelu_exact_wide, 0.9);
+    ELSE_NUMPY(gelu, count == 1 ? elements(family, OF_ONE, 0, x, 1) : NULL);
 }
 
 static int are_alike(PyObject *x1, PyObject *x2) {
@@ -65,9 +68,10 @@ KERNEL(gelu_gradient) {
     if (count == 2 && are_alike(x[0], x[1]))
         return binary(tanh_form ? run_gelu_tanh_gradient : run_gelu_exact_gradient, 1.0, x[0],
                       x[1]);
-    int loop = tanh_form ? LOOP_gelu_tanh_gradient : LOOP_gelu_exact_gradient;
-    PyObject *y = count == 2 ? narrow_elements(loop, 1.0, x, 2) : NULL;
-    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(gelu_gradient);
+    const Family *family = tanh_form
+                             ? OF_FLOATS(gelu_tanh_gradient, gelu_tanh_gradient_wide, 1.0)
+                             : OF_FLOATS(gelu_exact_gradient, gelu_exact_gradient_wide, 1.0);
+    ELSE_NUMPY(gelu_gradient, count == 2 ? elements(family, OF_TWO, 0, x, 2) : NULL);
 }
 
 /* Of g, and of the array that the slope is a function of. */
@@ -76,8 +80,8 @@ KERNEL(gelu_gradient) {
         (void)module;                                                                              \
         if (count == 2 && !names && are_alike(x[0], x[1]))                                         \
             return binary(run_##name, cost, x[0], x[1]);                                           \
-        PyObject *y = count == 2 && !names ? narrow_elements(LOOP_##name, cost, x, 2) : NULL;      \
-        return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(name);                                   \
+        const Family *family = OF_FLOATS(name, name##_wide, cost);                                 \
+        ELSE_NUMPY(name, count == 2 && !names ? elements(family, OF_TWO, 0, x, 2) : NULL);         \
     }
 
 GRADIENT(relu_gradient, 0.3)
@@ -157,75 +161,73 @@ static PyObject *arithmetic(RunBinary same, RunNumber right, RunNumber left, Run
     return NULL;
 }
 
-#define ARITHMETIC(name, same, right, left, row)                                                   \
+#define ARITHMETIC(name, family, right, left, row)                                                 \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
+        PyObject *y = NULL;                                                                        \
         if (count == 2 && !names) {                                                                \
-            PyObject *y = is_plain(x[0]) && is_plain(x[1])                                         \
-                            ? arithmetic(same, right, left, row, x[0], x[1])                       \
-                            : with_repeated(right, left, x[0], x[1]);                              \
+            y = is_plain(x[0]) && is_plain(x[1])                                                   \
+                  ? arithmetic(run_##name, right, left, row, x[0], x[1])                           \
+                  : with_repeated(right, left, x[0], x[1]);                                        \
             if (!y && !PyErr_Occurred())                                                           \
-                y = narrow_elements(LOOP_##name, 0.3, x, 2);                                       \
-            if (y || PyErr_Occurred())                                                             \
-                return y;                                                                          \
+                y = elements(family, OF_TWO, 0, x, 2);                                             \
         }                                                                                          \
-        return NUMPY_FALLBACK(name);                                                               \
+        ELSE_NUMPY(name, y);                                                                       \
     }
 
-ARITHMETIC(add, run_add, run_add_number, run_add_number, run_add_row)
-ARITHMETIC(multiply, run_multiply, run_multiply_number, run_multiply_number, run_multiply_row)
-ARITHMETIC(divide, run_divide, run_divide_number, run_divide_from, NULL)
-ARITHMETIC(maximum, run_maximum, run_maximum_number, run_maximum_number, NULL)
-ARITHMETIC(minimum, run_minimum, run_minimum_number, run_minimum_number, NULL)
+ARITHMETIC(add, OF_NUMBERS(add, add_float64, 0.3), run_add_number, run_add_number, run_add_row)
+ARITHMETIC(multiply, OF_NUMBERS(multiply, multiply_float64, 0.3), run_multiply_number,
+           run_multiply_number, run_multiply_row)
+ARITHMETIC(divide, OF_FLOATS(divide, divide_float64, 0.4), run_divide_number, run_divide_from, NULL)
+ARITHMETIC(maximum, OF_NUMBERS(maximum, maximum_wide, 0.3), run_maximum_number, run_maximum_number,
+           NULL)
+ARITHMETIC(minimum, OF_NUMBERS(minimum, minimum_wide, 0.3), run_minimum_number, run_minimum_number,
+           NULL)
 
 /* x - number is x + (-number), to the sign of a zero. */
 KERNEL(subtract) {
     (void)module;
+    PyObject *y = NULL;
     if (count == 2 && !names) {
-        PyObject *y;
-        if (!is_plain(x[0]) || !is_plain(x[1]))
-            y = narrow_elements(LOOP_subtract, 0.3, x, 2);
-        else if (is_number(x[1]) && !is_number(x[0]))
-            y = with_number(run_add_number, x[0], -value(x[1]));
-        else
-            y = arithmetic(run_subtract, NULL, run_subtract_from, NULL, x[0], x[1]);
-        if (y || PyErr_Occurred())
-            return y;
+        if (is_plain(x[0]) && is_plain(x[1]))
+            y = is_number(x[1]) && !is_number(x[0])
+                  ? with_number(run_add_number, x[0], -value(x[1]))
+                  : arithmetic(run_subtract, NULL, run_subtract_from, NULL, x[0], x[1]);
+        if (!y && !PyErr_Occurred())
+            y = elements(OF_NUMBERS(subtract, subtract_float64, 0.3), OF_TWO, 0, x, 2);
     }
-    return NUMPY_FALLBACK(subtract);
+    ELSE_NUMPY(subtract, y);
 }
 
-static PyObject *with_attribute(RunNumber run, int kernel, const char *name, PyObject *const *x,
-                                Py_ssize_t count, PyObject *names) {
-    if (count != 1 || !is_plain(x[0]))
-        return numpy_fallback(kernel, x, count, names);
-    double attribute_value = number(x, count, names, name);
-    return PyErr_Occurred() ? NULL : with_number(run, x[0], attribute_value);
-}
-
-KERNEL(leaky_relu) {
-    (void)module;
-    return with_attribute(run_leaky_relu, KERNEL_leaky_relu, "negative_slope", x, count, names);
-}
-
-KERNEL(elu) {
-    (void)module;
-    return with_attribute(run_elu, KERNEL_elu, "alpha", x, count, names);
-}
+/* A kernel of an array and of an attribute. */
+#define WITH_ATTRIBUTE(name, attribute, cost)                                                      \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        if (count != 1)                                                                            \
+            return NUMPY_FALLBACK(name);                                                           \
+        double given = ATTRIBUTE(attribute);                                                       \
+        if (given == -1 && PyErr_Occurred())                                                       \
+            return NULL;                                                                           \
+        if (is_plain(x[0]))                                                                        \
+            return with_number(run_##name, x[0], given);                                           \
+        ELSE_NUMPY(name, elements(OF_FLOATS(name, name##_wide, cost), OF_NUMBER, given, x, 1));    \
+    }
+WITH_ATTRIBUTE(leaky_relu, negative_slope, 0.3)
+WITH_ATTRIBUTE(elu, alpha, 0.6)
 
 /* Arrays or numbers, selected by an array of booleans. */
 KERNEL(where) {
     (void)module;
     PyObject *condition = count == 3 && !names ? x[0] : NULL;
-    if (!condition || !PyArray_CheckExact(condition)
-        || PyArray_TYPE(as_array(condition)) != NPY_BOOL
-        || !PyArray_ISCARRAY_RO(as_array(condition)) || !size(condition) || !is_plain(x[1])
-        || !is_plain(x[2]))
+    if (!condition)
         return NUMPY_FALLBACK(where);
-    int first_is_number = is_number(x[1]), second_is_number = is_number(x[2]);
-    if (!(first_is_number || same_shape(condition, x[1]))
+    int is_flat = PyArray_CheckExact(condition) && PyArray_TYPE(as_array(condition)) == NPY_BOOL
+               && PyArray_ISCARRAY_RO(as_array(condition)) && is_plain(x[1]) && is_plain(x[2])
+               && size(condition);
+    int first_is_number = is_flat && is_number(x[1]), second_is_number = is_flat && is_number(x[2]);
+    if (!is_flat || !(first_is_number || same_shape(condition, x[1]))
         || !(second_is_number || same_shape(condition, x[2])))
-        return NUMPY_FALLBACK(where);
+        ELSE_NUMPY(where, elements(OF_NUMBERS(where, where_float64, 0.3), SELECTED, 0, x, 3));
     PyObject *y = new_like(condition);
     if (y) {
         WhereArgs args = {.condition = data(condition),

@@ -36,6 +36,55 @@
 
 #include "elements.inc.h"
 
+/* From 3.93 on it is 1. */
+INLINE float erf32(float x) {
+    float size = at_most(fabsf(x), 3.93f), square = size * size;
+    float near = size + size * erf_near32(at_most(square, 1.0f));
+    float far = 1.0f - exp32_falling(-square) * erf_far32(size - 2.5f);
+    return copysignf(size < 1.0f ? near : far, x);
+}
+UNARY(erf, erf32(x))
+UNARY(bell, exp32(-x *x) * 1.1283791671f)
+
+/* The powers of fixed_power. */
+UNARY(power_3, x * x * x)
+UNARY(power_4, (x * x) * (x * x))
+UNARY(power_5, (x * x) * (x * x) * x)
+UNARY(power_minus_2, (1.0f / x) * (1.0f / x))
+UNARY(power_half, x == -HUGE_VALF ? HUGE_VALF : sqrtf(x) + 0.0f)
+UNARY(power_minus_half, 1.0f / (x == -HUGE_VALF ? HUGE_VALF : sqrtf(x) + 0.0f))
+
+/* |x| times the probability of the other side, and what both sides have. */
+INLINE float cross_entropy32(float x, float z) {
+    float size = fabsf(x), wrong = x > 0.0f ? 1.0f - z : z;
+    float certain = wrong == 0.0f ? 0.0f : wrong * size;
+    return certain + log1p_unit(exp32(-size));
+}
+BINARY(sigmoid_cross_entropy, cross_entropy32(a, b))
+
+/* Of two arrays and a number c. */
+#define BINARY_NUMBER(name, expression)                                                            \
+    LOOP(name, BinaryArgs) {                                                                       \
+        const float *restrict first = args->x1, *restrict second = args->x2;                       \
+        float *restrict target = args->y;                                                          \
+        float c = (float)args->number;                                                             \
+        _Pragma("omp simd")                                                                        \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            float a = first[i], b = second[i];                                                     \
+            target[i] = (expression);                                                              \
+        }                                                                                          \
+    }
+BINARY_NUMBER(leaky_relu_gradient, b > 0.0f ? a : a * c)
+BINARY_NUMBER(elu_gradient, b > 0.0f ? a : a * c * exp32(at_most(b, 0.0f)))
+
+/* For c > 0. The bound of the last product has it rounded before it is added, as fused kernels
+ * have it; the first is exact. */
+INLINE float huber32(float error, float c) {
+    float clipped = at_most(error, c);
+    return clipped * clipped * 0.5f + at_least((error - clipped) * c, tail_least);
+}
+BINARY_NUMBER(huber_loss, huber32(fabsf(a - b), c))
+
 LOOP(silu_gradient, BinaryArgs) {
     const float *restrict first = args->x1, *restrict second = args->x2;
     float *restrict target = args->y;
@@ -50,6 +99,24 @@ LOOP(silu_gradient, BinaryArgs) {
             target[i] =
                 second[i] < -210.0f ? first[i] * -0.0f : far_silu_gradient(first[i], second[i]);
 }
+
+/* As minimum of maximum. */
+#define CLIP(name, T)                                                                              \
+    LOOP(name, ClipArgs) {                                                                         \
+        const T *restrict source = (const T *)args->x, *restrict least = (const T *)args->least;   \
+        const T *restrict most = (const T *)args->most;                                            \
+        T *restrict target = (T *)args->y;                                                         \
+        _Pragma("omp simd")                                                                        \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            T x = source[i], low = least[i], high = most[i];                                       \
+            T y = ((x < low) | (low != low)) ? low : x;                                            \
+            target[i] = ((high < y) | (high != high)) ? high : y;                                  \
+        }                                                                                          \
+    }
+CLIP(clip, float)
+CLIP(clip_wide, double)
+CLIP(clip_int32, int32_t)
+CLIP(clip_int64, int64_t)
 
 LOOP(where, WhereArgs) {
     const unsigned char *restrict condition = args->condition;

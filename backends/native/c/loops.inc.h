@@ -1,6 +1,7 @@
 /* Loops of elements, rows and products, for the instruction set of the file that includes this. It
  * names the table of all loops TABLE, which is in arrays.inc.h. */
 #include "loop.inc.h"
+#include "math64.h"
 
 ELEMENT_LOOPS(BODY)
 
@@ -10,6 +11,8 @@ ELEMENT_LOOPS(BODY)
 #include "bfloat16.inc.h"
 #include "elementwise.inc.h"
 #include "exact.inc.h"
+#include "elements64.inc.h"
+#include "strided.inc.h"
 #include "rows.inc.h"
 #include "attention.inc.h"
 #include "channels.inc.h"

@@ -19,6 +19,31 @@ PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObj
     return PyObject_Vectorcall(fallbacks[kernel], x, (size_t)count, names);
 }
 
+PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize_t count,
+                      PyObject *names) {
+    PyObject *plain[8];
+    Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
+    int any = 0;
+    if (all > 8)
+        return NULL;
+    for (Py_ssize_t i = 0; i < all; i++) {
+        int is_odd = i < count && PyArray_CheckExact(x[i])
+                  && PyArray_TYPE(as_array(x[i])) == NPY_FLOAT && !is_plain(x[i])
+                  && PyArray_ISNOTSWAPPED(as_array(x[i]));
+        any |= is_odd;
+        plain[i] = is_odd ? PyArray_NewCopy(as_array(x[i]), NPY_CORDER) : Py_NewRef(x[i]);
+        if (!plain[i]) {
+            while (i--)
+                Py_DECREF(plain[i]);
+            return NULL;
+        }
+    }
+    PyObject *y = any ? kernel(NULL, plain, count, names) : NULL;
+    for (Py_ssize_t i = 0; i < all; i++)
+        Py_DECREF(plain[i]);
+    return y;
+}
+
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {
     for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++)
         if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), name))

@@ -1,6 +1,15 @@
 /* Kernels that work along the last axes: softmax, cross entropy, layer normalization. */
 #include "calls.h"
 
+/* Gradients of sums and means repeat one number, and those of others lie as it happens: they are
+ * copied. */
+static PyObject *plain_or_numpy(KernelFunction kernel, int number, PyObject *const *x,
+                                Py_ssize_t count, PyObject *names) {
+    PyObject *y = plain_again(kernel, x, count, names);
+    return y || PyErr_Occurred() ? y : numpy_fallback(number, x, count, names);
+}
+#define PLAIN_OR_NUMPY(name) plain_or_numpy(kernel_##name, KERNEL_##name, x, count, names)
+
 /* The width of the rows of x where `axis` is its last one, else 0: then NumPy's kernel has to do
  * it. The loops are for rows of at least one element. */
 static ptrdiff_t last_width(PyObject *x, PyObject *axis) {
@@ -46,7 +55,7 @@ static PyObject *softmax_gradient_by(RunSoftmaxGradient run, double cost, PyObje
         ptrdiff_t width = count == 2 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
         return width && is_plain(x[1]) && same_shape(x[0], x[1])                                   \
                  ? softmax_gradient_by(run_##name, cost, x[0], x[1], width)                        \
-                 : NUMPY_FALLBACK(name);                                                           \
+                 : PLAIN_OR_NUMPY(name);                                                           \
     }
 
 SOFTMAX_GRADIENT(softmax_gradient, 0.5)
@@ -110,7 +119,7 @@ KERNEL(sparse_softmax_cross_entropy_gradient) {
     if (count != 4 || !as_labels(x, count, names, &labels) || !is_plain(x[2]) || !is_plain(x[3])
         || size(x[2]) != size(x[1]) || size(x[3]) != size(x[1])) {
         PyErr_Clear();
-        return NUMPY_FALLBACK(sparse_softmax_cross_entropy_gradient);
+        return PLAIN_OR_NUMPY(sparse_softmax_cross_entropy_gradient);
     }
     PyObject *y = new_like(x[0]);
     if (y) {
@@ -239,7 +248,7 @@ KERNEL(layer_norm_gradient) {
     ptrdiff_t width = count == 5 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width)
         || !is_for_rows(x[3], x[0], width) || !is_plain(x[4]) || !same_shape(x[0], x[4]))
-        return NUMPY_FALLBACK(layer_norm_gradient);
+        return PLAIN_OR_NUMPY(layer_norm_gradient);
     PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
     PyObject *doffset = new_parameter(x[0], axis);
     if (dx && dscale && doffset) {
@@ -289,7 +298,7 @@ KERNEL(rms_norm_gradient) {
     ptrdiff_t width = count == 4 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width) || !is_plain(x[3])
         || !same_shape(x[0], x[3]))
-        return NUMPY_FALLBACK(rms_norm_gradient);
+        return PLAIN_OR_NUMPY(rms_norm_gradient);
     PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
     if (dx && dscale) {
         ptrdiff_t rows = size(x[2]), grain = piece_rows(width);

@@ -42,11 +42,48 @@ def smaller(x, y):
     return pb.where(pb.less(x, y), x, y)
 
 
+def within(x):
+    return pb.clip(x, -1.5, 0.5)
+
+
+def bent(x, y):
+    return pb.ops.leaky_relu_gradient(x, y, negative_slope=0.1)
+
+
+def grown(x, y):
+    return pb.ops.elu_gradient(x, y, alpha=1.5)
+
+
 def programs():
     """Straight lines of random ops on two arrays, a row and a number."""
     return _shared.programs(
-        (pb.negative, pb.relu, pb.tanh, pb.sigmoid, pb.square),
-        (pb.add, pb.subtract, pb.multiply, pb.divide, pb.maximum, smaller),
+        (
+            pb.negative,
+            pb.relu,
+            pb.tanh,
+            pb.sigmoid,
+            pb.square,
+            pb.selu,
+            pb.sign,
+            pb.relu6,
+            pb.hard_tanh,
+            pb.hard_sigmoid,
+            pb.hard_silu,
+            pb.softsign,
+            within,
+        ),
+        (
+            pb.add,
+            pb.subtract,
+            pb.multiply,
+            pb.divide,
+            pb.maximum,
+            smaller,
+            pb.squared_error,
+            pb.huber_loss,
+            bent,
+            grown,
+        ),
         longest=30,
     )
 

@@ -26,7 +26,7 @@ from pullback.devices import as_device
 from pullback.dtypes import bfloat16
 from pullback.plugins.records import Kernel
 from pullback.spec import OPS
-from pullback_native import ALSO_BFLOAT16, _native
+from pullback_native import DTYPES, _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
@@ -105,7 +105,7 @@ def samples() -> Iterator[Call]:
     suites, device = load(), as_device("cpu")
     for name in sorted({*_native.KERNELS, *KERNELS}):
         for case in cases(OPS[name], suites[name], device):
-            if case.dtype == np.float32 or (case.dtype == bfloat16 and name in ALSO_BFLOAT16):
+            if str(case.dtype) in ("float32", *DTYPES.get(name, ())):
                 call = case.resolved(case.tensors())
                 yield name, native(call.inputs), call.attributes
 
@@ -242,8 +242,9 @@ def difference(ours: Outcome, theirs: Outcome, kind: str) -> str:
         return "shapes or dtypes"
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         close = 1e-3
-        if a.dtype == bfloat16:
-            a, b, close = a.astype(np.float32), b.astype(np.float32), 2**-7
+        if a.dtype.itemsize == 2 and a.dtype.kind != "i":
+            close = 2**-7 if a.dtype == bfloat16 else 2**-9
+            a, b = a.astype(np.float32), b.astype(np.float32)
         if a.dtype.kind != "f":
             if not np.array_equal(a, b, equal_nan=a.dtype.kind == "c"):
                 return f"result {number}"

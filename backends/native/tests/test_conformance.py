@@ -11,7 +11,7 @@ from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
-from pullback_native import ALSO_BFLOAT16, _native
+from pullback_native import DTYPES, _native
 from pullback_native.kernels import KERNELS
 
 SERVED = sorted({*_native.KERNELS, *KERNELS})
@@ -20,7 +20,7 @@ CASES = [
     case
     for name in SERVED
     for case in cases(OPS[name], SUITES[name], as_device("cpu"))
-    if str(case.dtype) == "float32" or (str(case.dtype) == "bfloat16" and name in ALSO_BFLOAT16)
+    if str(case.dtype) in ("float32", *DTYPES.get(name, ()))
 ]
 
 

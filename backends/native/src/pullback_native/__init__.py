@@ -25,43 +25,54 @@ __all__ = [
 # C passes calls that it does not support to NumPy's kernels.
 _native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
 
-#: The ops whose kernels take bfloat16 beside float32.
-ALSO_BFLOAT16 = (
-    "abs", "add", "astype", "divide", "exp", "expm1", "gelu", "gelu_gradient", "linear",
-    "log_sigmoid", "matmul", "maximum", "mean", "minimum", "multiply", "negative", "relu",
-    "relu_gradient", "sigmoid", "sigmoid_gradient", "silu", "silu_gradient", "softplus", "sqrt",
-    "square", "subtract", "sum", "tanh", "tanh_gradient",
-)  # fmt: skip
-
-#: The ops whose kernels take float64 beside float32.
-ALSO_FLOAT64 = (
-    "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "sum", "top_k",
-    "vector_norm",
-)  # fmt: skip
-#: Those that take integers too.
-ALSO_INTEGERS = ("top_k",)
-
-
-def _dtypes(name: str) -> tuple[str, ...]:
-    """The dtypes of the first input that the kernel of an op takes."""
-    if name == "where":
-        return ("bool",)
-    more = (
-        ("bfloat16", ALSO_BFLOAT16),
-        ("float64", ALSO_FLOAT64),
-        ("int32", ALSO_INTEGERS),
-        ("int64", ALSO_INTEGERS),
-    )
-    return ("float32", *(dtype for dtype, names in more if name in names))
+_FLOATS = ("float32", "bfloat16", "float16", "float64")
+_NUMBERS = (*_FLOATS, "int32", "int64")
+#: The dtypes of the first input that the kernel of an op takes; others take float32.
+DTYPES = {
+    **dict.fromkeys(
+        (
+            "bell", "cosh", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
+            "exp", "exp2", "expm1", "fixed_power", "gelu", "gelu_gradient", "hard_sigmoid",
+            "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu", "leaky_relu_gradient",
+            "lgamma", "log1p", "log2", "log_sigmoid", "logaddexp", "mish", "mish_gradient",
+            "relu", "relu6", "relu_gradient", "selu", "sigmoid",
+            "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "sign", "silu",
+            "silu_gradient", "sinh", "softplus", "softsign", "sqrt", "squared_error", "tanh",
+            "tanh_gradient",
+        ),
+        _FLOATS,
+    ),
+    **dict.fromkeys(
+        (
+            "abs", "add", "clip", "equal", "greater", "greater_equal", "less", "less_equal",
+            "maximum", "minimum", "multiply", "negative", "not_equal", "remainder", "square",
+            "subtract",
+        ),
+        _NUMBERS,
+    ),
+    "astype": _FLOATS,
+    "floor_divide": ("float32", "bfloat16", "float16", "int32", "int64"),
+    # NumPy has loops of its own for wider floats.
+    **dict.fromkeys(("log", "log10"), ("bfloat16", "float16")),
+    "pow": ("float32", "bfloat16", "float16"),
+    **dict.fromkeys(("linear", "matmul", "mean", "sum"), ("float32", "bfloat16")),
+    "where": ("bool",),
+}  # fmt: skip
 
 
 @hookimpl
 def pullback_register_kernels(register: Callable[..., None]) -> None:
-    """Registers the kernels with the NumPy backend, for float32 and some for bfloat16."""
+    """Registers the kernels with the NumPy backend, for the dtypes that they take."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
-        register(name, kernel, dtypes=_dtypes(name), in_place=in_place, keep=KEEPS.get(name))
+        register(
+            name,
+            kernel,
+            dtypes=DTYPES.get(name, ("float32",)),
+            in_place=in_place,
+            keep=KEEPS.get(name),
+        )
 
 
 @hookimpl

@@ -22,6 +22,8 @@ from pullback_native.loops import LOOPS, Array
 UNARY = {
     "exp": 0.5, "expm1": 0.6, "tanh": 0.7, "sigmoid": 0.7, "silu": 0.7, "softplus": 0.8,
     "log_sigmoid": 0.8, "relu": 0.1, "negative": 0.1, "abs": 0.1, "square": 0.1, "sqrt": 0.2,
+    "selu": 0.6, "sign": 0.1, "relu6": 0.1, "hard_tanh": 0.1, "hard_sigmoid": 0.2,
+    "hard_silu": 0.2, "softsign": 0.2,
 }  # fmt: skip
 #: Loops of two arrays of one shape: the cotangent, and what the slope is a function of.
 GRADIENTS = {
@@ -67,7 +69,8 @@ _LARGEST_NUMBER = 1 << 53
 #: The ops that regions may have.
 FUSIBLE = frozenset({
     *UNARY, *GRADIENTS, *WITH_ATTRIBUTE, *ARITHMETIC, *COMPARISONS, *SUMS,
-    *OVER_ROWS, "fixed_power", "gelu", "gelu_gradient", "slope_quotient", "where", "broadcast_to",
+    *OVER_ROWS, "clip", "elu_gradient", "fixed_power", "huber_loss", "leaky_relu_gradient",
+    "squared_error", "gelu", "gelu_gradient", "slope_quotient", "where", "broadcast_to",
     "batch_norm_inference",
 })  # fmt: skip
 
@@ -219,7 +222,15 @@ class _Builder:
             return self._plan.step("select", self._loop(name), (condition, x1, x2), 0.2)
         if name == "slope_quotient":
             return self._slope_quotient(call)
+        if name == "clip":
+            return self._clip(*call.inputs)
+        if name in ("leaky_relu_gradient", "elu_gradient"):
+            return self._kinked_gradient(call)
         inputs = tuple(map(self._array, call.inputs))
+        if name == "squared_error":
+            return self._square(self._binary("subtract", *inputs))
+        if name == "huber_loss":
+            return self._huber(inputs, attributes["delta"])
         if name == "fixed_power":
             return self._power(inputs[0], attributes["exponent"])
         if name in WITH_ATTRIBUTE:
@@ -283,6 +294,44 @@ class _Builder:
         if exponent == 4:
             return power
         return self._plan.step("binary", self._loop("multiply"), (power, x), 0.15)
+
+    def _clip(self, x: Any, least: Any, most: Any) -> int:
+        y = self._array(x)
+        for name, bound in (("maximum", least), ("minimum", most)):
+            if bound is None:
+                continue
+            limit = self._operand(bound)
+            _require(limit not in self._rows)
+            kind, loop = ("with_number", f"{name}_number") if limit < 0 else ("binary", name)
+            y = self._plan.step(kind, self._loop(loop), (y, limit), 0.1)
+        _require(least is not None or most is not None)
+        return y
+
+    def _kinked_gradient(self, call: Any) -> int:
+        """Adds the choice between g and its product with the slope below 0."""
+        g, x = map(self._array, call.inputs)
+        _require(self._dtype == np.float32)
+        slope = call.attributes["negative_slope" if "leaky" in call.op.name else "alpha"]
+        below = self._with_number("multiply_number", g, slope)
+        if call.op.name == "elu_gradient":
+            bounded = self._with_number("minimum_number", x, 0.0)
+            growth = self._plan.step("unary", self._loop("exp"), (bounded,), 0.5)
+            below = self._binary("multiply", below, growth)
+        pair = (x, self._plan.number(0.0))
+        above = self._plan.step("compare", self._loop("greater"), pair, 0.15, boolean=True)
+        return self._plan.step("select", self._loop("where"), (above, g, below), 0.2)
+
+    def _huber(self, inputs: tuple[int, ...], delta: float) -> int:
+        _require(self._dtype == np.float32 and delta > 0)
+        difference = self._binary("subtract", *inputs)
+        error = self._plan.step("unary", self._loop("abs"), (difference,), 0.1)
+        clipped = self._with_number("minimum_number", error, delta)
+        half = self._with_number("multiply_number", self._square(clipped), 0.5)
+        rest = self._with_number("multiply_number", self._binary("subtract", error, clipped), delta)
+        return self._binary("add", half, rest)
+
+    def _binary(self, name: str, x1: int, x2: int) -> int:
+        return self._plan.step("binary", self._loop(name), (x1, x2), 0.15)
 
     def _square(self, x: int) -> int:
         return self._plan.step("unary", self._loop("square"), (x,), 0.1)

@@ -3,7 +3,10 @@
 from pullback.ops.arithmetic import fixed_power as fixed_power
 from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
 from pullback.ops.arithmetic import slope_quotient as slope_quotient
+from pullback.ops.nn.activations import elu_gradient as elu_gradient
 from pullback.ops.nn.activations import gelu_gradient as gelu_gradient
+from pullback.ops.nn.activations import leaky_relu_gradient as leaky_relu_gradient
+from pullback.ops.nn.activations import mish_gradient as mish_gradient
 from pullback.ops.nn.activations import relu_gradient as relu_gradient
 from pullback.ops.nn.activations import sigmoid_gradient as sigmoid_gradient
 from pullback.ops.nn.activations import silu_gradient as silu_gradient
@@ -43,6 +46,7 @@ from pullback.ops.optim.scaled_updates import lamb_update as lamb_update
 from pullback.ops.slicing import strided_place as strided_place
 from pullback.ops.slicing import strided_slice as strided_slice
 from pullback.ops.slicing import strided_update as strided_update
+from pullback.ops.special import bell as bell
 from pullback.ops.trigonometric import tanh_gradient as tanh_gradient
 
 FAMILIES: tuple[str, ...]

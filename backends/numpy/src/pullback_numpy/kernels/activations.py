@@ -79,7 +79,7 @@ def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
 # In pieces that stay in the cache: functions of the inputs and of the array for the result -------
 
 
-def _in_pieces(into: Callable[..., None]) -> Kernel:
+def in_pieces(into: Callable[..., None]) -> Kernel:
     """Makes a kernel of an elementwise function into(*inputs, y), which writes the result to y.
 
     Large arrays are computed in pieces, so that all passes but the first read from the cache, and
@@ -147,6 +147,9 @@ def _log_sigmoid(x: Array, y: Array) -> None:
     np.negative(y, out=y)
 
 
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
 #: Below, a float32 sigmoid is subnormal and has lost digits, which x times it would show.
 _SUBNORMAL = -80
 
@@ -154,11 +157,35 @@ _SUBNORMAL = -80
 def _silu(x: Array, y: Array) -> None:
     _sigmoid(x, y)
     y *= np.maximum(x, -1000)  # where the sigmoid is 0, and 0 * inf would be NaN
+    _far_left(x, y)
+
+
+def _far_left(x: Array, y: Array) -> None:
+    """x * exp(x) below `_SUBNORMAL`, rounded to a subnormal number only once."""
     far = np.less(x, _SUBNORMAL)
     if far.any():
         left = np.maximum(x[far], -1000)
         half = np.exp(left * x.dtype.type(0.5))
         y[far] = half * left * half
+
+
+def _selu(x: Array, y: Array) -> None:
+    np.minimum(x, x.dtype.type(0), out=y)
+    np.expm1(y, out=y)
+    y *= y.dtype.type(_SELU_SCALE * _SELU_ALPHA)
+    y[...] = where(np.greater(x, x.dtype.type(0)), x * x.dtype.type(_SELU_SCALE), y)
+
+
+def _mish(x: Array, y: Array) -> None:
+    # tanh(log(1 + e)) = n / (n + 2) with e = exp(x) and n = e (e + 2); it is 1 from 40 on.
+    e = np.minimum(x, x.dtype.type(40), out=fresh(x))
+    np.exp(e, out=e)
+    np.add(e, e.dtype.type(2), out=y)
+    y *= e
+    np.add(y, y.dtype.type(2), out=e)
+    y /= e
+    y *= np.maximum(x, x.dtype.type(-1000))
+    _far_left(x, y)
 
 
 def _elu(x: Array, *, alpha: float) -> Any:
@@ -168,7 +195,7 @@ def _elu(x: Array, *, alpha: float) -> Any:
         y *= y.dtype.type(alpha)
         y[...] = where(np.greater(x, x.dtype.type(0)), x, y)
 
-    return _in_pieces(into)(x)
+    return in_pieces(into)(x)
 
 
 #: 1 in each dtype: a ufunc takes half a microsecond to make an array of a Python number.
@@ -206,13 +233,15 @@ def _silu_gradient(g: Array, x: Array, y: Array) -> None:
 KERNELS: dict[str, Kernel] = {
     "elu": _elu,
     "leaky_relu": _leaky_relu,
-    "log_sigmoid": _in_pieces(_log_sigmoid),
+    "log_sigmoid": in_pieces(_log_sigmoid),
+    "mish": in_pieces(_mish),
     "relu": _relu,
     "relu_gradient": _relu_gradient,
-    "sigmoid": _in_pieces(_sigmoid),
-    "sigmoid_gradient": _in_pieces(_sigmoid_gradient),
-    "silu": _in_pieces(_silu),
-    "silu_gradient": _in_pieces(_silu_gradient),
-    "softplus": _in_pieces(_softplus),
-    "tanh_gradient": _in_pieces(_tanh_gradient),
+    "selu": in_pieces(_selu),
+    "sigmoid": in_pieces(_sigmoid),
+    "sigmoid_gradient": in_pieces(_sigmoid_gradient),
+    "silu": in_pieces(_silu),
+    "silu_gradient": in_pieces(_silu_gradient),
+    "softplus": in_pieces(_softplus),
+    "tanh_gradient": in_pieces(_tanh_gradient),
 }

@@ -289,6 +289,12 @@ def _complex(real: Array, imag: Array) -> Array:
     return whole
 
 
+def _clip(x: Array, least: Array | None, most: Array | None) -> Any:
+    if least is not None:
+        x = np.maximum(x, least)
+    return x if most is None else np.minimum(x, most)
+
+
 def _round(x: Array) -> Array:
     return x if x.dtype.kind in "iu" else np.rint(x)
 
@@ -333,6 +339,7 @@ def _chosen(condition: Array, first: Array, second: Array, out: Array | None = N
 
 KERNELS: dict[str, Kernel] = {
     "cbrt": _split(np.cbrt),
+    "clip": _clip,
     "complex": _complex,
     "conj": np.conjugate,
     "exp2": _split(np.exp2),

@@ -10,10 +10,11 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.records import Kernel
+from pullback_numpy import threads
 from pullback_numpy.kernels.activations import masked
 from pullback_numpy.typing import Array, DType, Sizes
 
-_WORD = (1 << 64) - 1
+_MOST_KEY, _MOST_COUNTER = (1 << 128) - 1, (1 << 256) - 1
 
 
 class _Local(threading.local):
@@ -31,9 +32,10 @@ _LOCAL = _Local()
 def _at(key: int, counter: int) -> _Local:
     """This thread's generators, as those of np.random.Philox(key=key, counter=counter)."""
     state = _LOCAL.state
+    # Words of 64 bits, the lowest first. An array of Python's integers takes three times as long.
     state["state"] = {
-        "counter": np.array([(counter >> shift) & _WORD for shift in (0, 64, 128, 192)], np.uint64),
-        "key": np.array([key & _WORD, key >> 64], np.uint64),
+        "counter": np.frombuffer((counter & _MOST_COUNTER).to_bytes(32, "little"), "<u8"),
+        "key": np.frombuffer((key & _MOST_KEY).to_bytes(16, "little"), "<u8"),
     }
     _LOCAL.bits.state = state
     return _LOCAL
@@ -65,18 +67,23 @@ def _random_normal(*, shape: Sizes, key: int, counter: int, dtype: DType, device
     size = math.prod(shape)
     half = -(-size // 2)
     u = _random_uniform(shape=(2 * half,), key=key, counter=counter, dtype=wide, device=device)
-    radius, angle = u[:half], u[half:]
-    np.negative(radius, out=radius)
-    np.log1p(radius, out=radius)
-    radius *= -2
-    np.sqrt(radius, out=radius)
-    angle *= wide.type(2 * math.pi)
-    sine = np.sin(angle)
-    np.cos(angle, out=angle)
-    angle *= radius
-    radius *= sine
-    both = np.concatenate([angle, radius])[:size].reshape(shape)
-    return both.astype(dtype, copy=False)
+    radius, angle, both = u[:half], u[half:], np.empty_like(u)
+    first, second = both[:half], both[half:]
+
+    def work(piece: slice) -> None:
+        size, turn = radius[piece], angle[piece]
+        np.negative(size, out=size)
+        np.log1p(size, out=size)
+        size *= -2
+        np.sqrt(size, out=size)
+        turn *= wide.type(2 * math.pi)
+        np.sin(turn, out=second[piece])
+        np.cos(turn, out=first[piece])
+        first[piece] *= size
+        second[piece] *= size
+
+    threads.over(work, half)
+    return both[:size].reshape(shape).astype(dtype, copy=False)
 
 
 def _dropout(

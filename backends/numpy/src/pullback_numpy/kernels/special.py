@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.array_api import special
 from pullback.plugins.records import Kernel
+from pullback_numpy import threads
 from pullback_numpy.kernels.elementwise import where
 from pullback_numpy.typing import Array
 
@@ -33,9 +34,15 @@ def _blocked(kernel: Kernel) -> Kernel:
             return kernel(x, **attributes)
         y = np.empty(x.shape, x.dtype)
         source, target = x.reshape(-1), y.reshape(-1)
-        for start in range(0, x.size, _BLOCK):
-            stop = start + _BLOCK
-            target[start:stop] = kernel(source[start:stop], **attributes)
+
+        def work(piece: slice) -> None:
+            # In helpers, the caller's state of errors does not hold.
+            with np.errstate(all="ignore"):
+                for start in range(piece.start, piece.stop, _BLOCK):
+                    stop = min(start + _BLOCK, piece.stop)
+                    target[start:stop] = kernel(source[start:stop], **attributes)
+
+        threads.over(work, x.size)
         return y
 
     return run

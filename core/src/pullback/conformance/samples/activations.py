@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import errors
 from pullback.conformance.draws import away, integers, normal
-from pullback.conformance.sample import call, rough, suite, wrong
+from pullback.conformance.sample import Sample, call, rough, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -90,6 +90,35 @@ suite("leaky_relu", _leaky_relu)(
     call(away(3, 4), negative_slope=1.5, note="steeper"),
     call(away(3, 4), negative_slope=-0.5, note="bent back"),
 )
+
+
+def _pairs(*more: Sample, **attributes: Any) -> tuple[Sample, ...]:
+    """Cotangents, and points where no slope jumps."""
+    return (
+        call(normal(3, 4, seed=1), away(3, 4), **attributes),
+        call(normal(3, 1, seed=1), away(4), note="broadcast", **attributes),
+        call(normal(seed=2), away(seed=3), note="0-d", **attributes),
+        call(normal(0, 3), normal(0, 3), note="empty", **attributes),
+        *more,
+    )
+
+
+suite(
+    "leaky_relu_gradient",
+    lambda g, x, *, negative_slope: np.where(x > 0, g, negative_slope * g),
+)(
+    *_pairs(negative_slope=0.2),
+    *_pairs(negative_slope=-1.5),
+    rough(_EDGES[4:], np.zeros(5), negative_slope=0.5, note="infinities and NaN"),
+)
+suite(
+    "elu_gradient",
+    lambda g, x, *, alpha: np.where(x > 0, g, g * alpha * np.exp(np.minimum(x, 0))),
+)(
+    *_pairs(alpha=1.0),
+    *_pairs(alpha=0.3),
+    rough(np.ones(4), np.array([-1e4, 1e4, -np.inf, np.inf]), alpha=0.5, note="far"),
+)
 suite("prelu", lambda x, slope: np.where(x > 0, x, x * slope))(
     call(away(3, 4), normal(3, 4, seed=1)),
     call(away(2, 3, 4), normal(4, seed=1), note="one slope a channel"),
@@ -129,6 +158,22 @@ suite(
 )
 suite("mish", lambda x: _finite_below(x) * np.tanh(_softplus(x)))(
     *_SMOOTH, _FINITE_EDGES, _INTEGERS
+)
+
+
+def _mish_slope(x: Array) -> Array:
+    t = np.tanh(_softplus(x))
+    return t + np.clip(x, -1e4, 1e4) * _sigmoid(x) * (1 - t * t)
+
+
+suite(
+    "mish_gradient",
+    lambda g, x: g * _mish_slope(x),
+    scale=lambda g, x: np.abs(g) * _sigmoid(x) * (2 + np.clip(np.abs(x), 0, 1e4)),
+)(
+    *_pairs(),
+    call(normal(61), np.linspace(-30.0, 30.0, 61), note="line"),
+    rough(np.ones(5), np.array([1e6, -1e6, np.inf, -np.inf, np.nan])),
 )
 suite("softsign", lambda x: x / (1 + np.abs(x)))(*_KINKED, _FINITE_EDGES, _INTEGERS)
 suite(

@@ -168,6 +168,15 @@ suite("erf", _elementwise(math.erf))(
     *_on(-2, 2, _SIGNED, _INTEGERS, _BOTH_SIGNS, call(np.linspace(-7.0, 7.0, 141), note="line")),
     *_COMPLEX,
 )
+suite(
+    "bell",
+    lambda x: np.exp(-np.square(x)) * (2 / math.sqrt(math.pi)),
+    scale=lambda x: np.exp(-np.square(x)) * (1 + np.square(np.clip(x, -40, 40))),
+)(
+    *_on(-2, 2, _SIGNED, rough(np.linspace(-12.0, 12.0, 97), note="line")),
+    rough(np.array([1e30, -1e30, np.inf, -np.inf, np.nan]), note="far"),
+    *_COMPLEX,
+)
 suite("erfc", _elementwise(math.erfc))(
     *_on(-2, 2, _SIGNED, _INTEGERS, _BOTH_SIGNS, rough(np.linspace(-7.0, 26.0, 100), note="line")),
     *_COMPLEX,

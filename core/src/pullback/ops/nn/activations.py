@@ -90,7 +90,24 @@ def leaky_relu(x: Tensor, /, *, negative_slope: float = 0.01) -> Tensor:
     return narrowed(where(wide > 0, wide, wide * negative_slope), x)
 
 
-leaky_relu.vjp(x=lambda g, x, negative_slope: where(x > 0, g, g * negative_slope))
+@op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED, public=False)
+def leaky_relu_gradient(g: Tensor, x: Tensor, /, *, negative_slope: float) -> Tensor:
+    """The gradient of `leaky_relu` at x: g where x is positive, else negative_slope * g.
+
+    >>> pb.ops.leaky_relu_gradient([3.0, 4.0], [-1.0, 2.0], negative_slope=0.5).tolist()
+    [1.5, 4.0]
+    """
+    wide = widened(g)
+    return narrowed(where(x > 0, wide, wide * negative_slope), x)
+
+
+leaky_relu.vjp(
+    x=lambda g, x, negative_slope: leaky_relu_gradient(g, x, negative_slope=negative_slope)
+)
+leaky_relu_gradient.vjp(
+    g=lambda h, x, negative_slope: leaky_relu_gradient(h, x, negative_slope=negative_slope),
+    x=None,
+)
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=ROUNDED)
@@ -167,7 +184,23 @@ def elu(x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     return narrowed(where(wide > 0, wide, expm1(minimum(wide, 0)) * alpha), x)
 
 
-elu.vjp(x=lambda g, x, alpha: where(x > 0, g, g * alpha * exp(minimum(x, 0))))
+@op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP, public=False)
+def elu_gradient(g: Tensor, x: Tensor, /, *, alpha: float) -> Tensor:
+    """The gradient of `elu` at x: g where x is positive, else alpha * exp(x) * g.
+
+    >>> pb.ops.elu_gradient([3.0, 4.0], [0.0, 2.0], alpha=0.5).tolist()
+    [1.5, 4.0]
+    """
+    wide = widened(g)
+    below = wide * alpha * exp(minimum(widened(x), 0))
+    return narrowed(where(x > 0, wide, below), x)
+
+
+elu.vjp(x=lambda g, x, alpha: elu_gradient(g, x, alpha=alpha))
+elu_gradient.vjp(
+    g=lambda h, x, alpha: elu_gradient(h, x, alpha=alpha),
+    x=lambda h, g, x, alpha: where(x > 0, 0, elu_gradient(h * g, x, alpha=alpha)),
+)
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)
@@ -199,9 +232,7 @@ def selu(x: Tensor, /) -> Tensor:
     return narrowed(where(wide > 0, wide * _SELU_SCALE, below), x)
 
 
-selu.vjp(
-    x=lambda g, x: g * where(x > 0, _SELU_SCALE, exp(minimum(x, 0)) * (_SELU_SCALE * _SELU_ALPHA))
-)
+selu.vjp(x=lambda g, x: elu_gradient(g * _SELU_SCALE, x, alpha=_SELU_ALPHA))
 
 
 # Sigmoids -------------------------------------------------------------------------------------
@@ -322,10 +353,21 @@ def mish(x: Tensor, /) -> Tensor:
     return narrowed(where(wide < _SUBNORMAL, _far_left(wide), near), x)
 
 
-@mish.vjp("x")
-def _(g: Tensor, x: Tensor) -> Tensor:
-    t = tanh(softplus(x))
-    return g * (t + clip(x, -_FAR, _FAR) * sigmoid(x) * (1 - t * t))
+# ACCUMULATED: the terms cancel where the derivative changes its sign.
+@op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, public=False)
+def mish_gradient(g: Tensor, x: Tensor, /) -> Tensor:
+    """The gradient of `mish` at x, from the gradient g of its result.
+
+    >>> pb.ops.mish_gradient(2.0, 0.0).tolist()
+    1.2000000476837158
+    """
+    wide = widened(x)
+    t = tanh(softplus(wide))
+    slope = t + clip(wide, -_FAR, _FAR) * sigmoid(wide) * (1 - t * t)
+    return narrowed(widened(g) * slope, x)
+
+
+mish.vjp(x=lambda g, x: mish_gradient(g, x))
 
 
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP)

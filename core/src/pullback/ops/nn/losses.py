@@ -5,7 +5,7 @@ from __future__ import annotations
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import DType, Operands, Resolution, real_floating
-from pullback.ops.arithmetic import abs, maximum, minimum
+from pullback.ops.arithmetic import abs, clip, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
 from pullback.ops.nn.activations import sigmoid, softplus
 from pullback.ops.patterns import one_hot
@@ -311,9 +311,10 @@ def squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     return difference * difference
 
 
+# Times 2 is exact, and g is often one number, repeated.
 squared_error.vjp(
-    predictions=lambda g, predictions, targets: g * ((predictions - targets) * 2),
-    targets=lambda g, predictions, targets: g * ((targets - predictions) * 2),
+    predictions=lambda g, predictions, targets: (predictions - targets) * (g * 2),
+    targets=lambda g, predictions, targets: (targets - predictions) * (g * 2),
 )
 
 
@@ -342,11 +343,9 @@ def huber_loss(predictions: Tensor, targets: Tensor, *, delta: float = 1.0) -> T
 
 huber_loss.vjp(
     predictions=lambda g, predictions, targets, delta: (
-        g * maximum(minimum(predictions - targets, delta), -delta)
+        g * clip(predictions - targets, -delta, delta)
     ),
-    targets=lambda g, predictions, targets, delta: (
-        g * maximum(minimum(targets - predictions, delta), -delta)
-    ),
+    targets=lambda g, predictions, targets, delta: g * clip(targets - predictions, -delta, delta),
 )
 
 

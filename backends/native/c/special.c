@@ -1,0 +1,109 @@
+/* Kernels of elementwise ops that have no short way for contiguous float32. */
+#include <math.h>
+
+#include "families.h"
+
+ELEMENTS(erfc, 1, OF_ONE, IN_DOUBLE(erfc, 3))
+ELEMENTS(erfinv, 1, OF_ONE, IN_DOUBLE(erfinv, 4))
+ELEMENTS(lgamma, 1, OF_ONE, IN_DOUBLE(lgamma, 6))
+ELEMENTS(digamma, 1, OF_ONE, IN_DOUBLE(digamma, 6))
+ELEMENTS(mish, 1, OF_ONE, IN_DOUBLE(mish, 2))
+ELEMENTS(log, 1, OF_ONE, IN_DOUBLE(log, 1.5))
+ELEMENTS(log1p, 1, OF_ONE, IN_DOUBLE(log1p, 1.5))
+ELEMENTS(log2, 1, OF_ONE, IN_DOUBLE(log2, 1.5))
+ELEMENTS(log10, 1, OF_ONE, IN_DOUBLE(log10, 1.5))
+ELEMENTS(exp2, 1, OF_ONE, IN_DOUBLE(exp2, 1.5))
+ELEMENTS(sinh, 1, OF_ONE, IN_DOUBLE(sinh, 2))
+ELEMENTS(cosh, 1, OF_ONE, IN_DOUBLE(cosh, 2))
+ELEMENTS(hypot, 2, OF_TWO, IN_DOUBLE(hypot, 1.5))
+ELEMENTS(logaddexp, 2, OF_TWO, IN_DOUBLE(logaddexp, 2.5))
+
+/* Of the types that a loop of comparisons takes, one or two of which may be a number. */
+#define COMPARISON(name) ELEMENTS(name, 2, COMPARED, OF_NUMBERS(name, name##_float64, 0.25))
+COMPARISON(less)
+COMPARISON(less_equal)
+COMPARISON(greater)
+COMPARISON(greater_equal)
+COMPARISON(equal)
+COMPARISON(not_equal)
+
+#define OF_ONE_FLOAT(name, cost) ELEMENTS(name, 1, OF_ONE, OF_FLOATS(name, name##_wide, cost))
+#define OF_TWO_FLOATS(name, cost) ELEMENTS(name, 2, OF_TWO, OF_FLOATS(name, name##_wide, cost))
+OF_ONE_FLOAT(sign, 0.25)
+OF_ONE_FLOAT(relu6, 0.25)
+OF_ONE_FLOAT(hard_tanh, 0.25)
+OF_ONE_FLOAT(hard_sigmoid, 0.3)
+OF_ONE_FLOAT(hard_silu, 0.3)
+OF_ONE_FLOAT(softsign, 0.3)
+OF_ONE_FLOAT(bell, 0.6)
+OF_TWO_FLOATS(squared_error, 0.3)
+ELEMENTS(sigmoid_cross_entropy_with_logits, 2, OF_TWO,
+         OF_FLOATS(sigmoid_cross_entropy, sigmoid_cross_entropy_wide, 1))
+ELEMENTS(mish_gradient, 2, OF_TWO, IN_DOUBLE(mish_gradient, 2.5))
+
+/* Of two arrays, and of an attribute that has to be `fine`. */
+#define WITH_ATTRIBUTE(name, attribute, fine, cost)                                                \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        double given = ATTRIBUTE(attribute);                                                       \
+        if (given == -1 && PyErr_Occurred())                                                       \
+            return NULL;                                                                           \
+        const Family *family = OF_FLOATS(name, name##_wide, cost);                                 \
+        ELSE_NUMPY(name, count == 2 && (fine) ? elements(family, OF_TWO, given, x, 2) : NULL);     \
+    }
+WITH_ATTRIBUTE(leaky_relu_gradient, negative_slope, 1, 0.3)
+WITH_ATTRIBUTE(elu_gradient, alpha, 1, 0.7)
+WITH_ATTRIBUTE(huber_loss, delta, given > 0, 0.4)
+
+KERNEL(clip) {
+    (void)module;
+    if (count != 3 || names || (x[1] == Py_None && x[2] == Py_None))
+        return NUMPY_FALLBACK(clip);
+    PyObject *bound[] = {x[0], x[1] == Py_None ? x[2] : x[1]};
+    PyObject *y =
+        x[2] == Py_None   ? elements(OF_NUMBERS(maximum, maximum_wide, 0.3), OF_TWO, 0, bound, 2)
+        : x[1] == Py_None ? elements(OF_NUMBERS(minimum, minimum_wide, 0.3), OF_TWO, 0, bound, 2)
+                          : elements(OF_NUMBERS(clip, clip_wide, 0.3), CLIPPED, 0, x, 3);
+    ELSE_NUMPY(clip, y);
+}
+
+static const Family powers[] = {
+#define POWER(name) {LOOP_##name, LOOP_##name##_wide, NO_LOOP, NO_LOOP, 0.3},
+    POWER(power_3) POWER(power_4) POWER(power_5) POWER(power_minus_2) POWER(power_half)
+        POWER(power_minus_half)};
+
+KERNEL(fixed_power) {
+    (void)module;
+    static const double exponents[] = {3, 4, 5, -2, 0.5, -0.5};
+    double exponent = ATTRIBUTE(exponent);
+    if (exponent == -1 && PyErr_Occurred())
+        return NULL;
+    for (int i = 0; count == 1 && i < 6; i++)
+        if (exponent == exponents[i])
+            ELSE_NUMPY(fixed_power, elements(&powers[i], OF_ONE, 0, x, 1));
+    return NUMPY_FALLBACK(fixed_power);
+}
+
+#define QUOTIENT(name, cost)                                                                       \
+    ELEMENTS(name, 2, OF_TWO,                                                                      \
+             (&(const Family){NO_LOOP, LOOP_##name##_wide, LOOP_##name##_int32,                    \
+                              LOOP_##name##_int64, cost}))
+QUOTIENT(remainder, 2)
+QUOTIENT(floor_divide, 1)
+
+static int has_form(PyObject *exponent) {
+    PyObject *number = PyNumber_Float(exponent);
+    double given = number ? PyFloat_AS_DOUBLE(number) : 0.5;
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return fabs(given) <= 5 && (given == floor(given) || fabs(given) == 0.5);
+}
+
+/* One exponent that has a form of its own is NumPy's kernel's. */
+KERNEL(pow) {
+    (void)module;
+    PyObject *y = NULL;
+    if (count == 2 && !names && !(PyArray_CheckExact(x[1]) && is_number(x[1]) && has_form(x[1])))
+        y = elements(IN_DOUBLE(pow, 3), OF_TWO, 0, x, 2);
+    ELSE_NUMPY(pow, y);
+}

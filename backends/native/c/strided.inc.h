@@ -1,0 +1,228 @@
+/* Elementwise loops over arrays of any strides, and of 16-bit floats.
+ *
+ * A block of elements that stays in the first-level cache is gathered, widened where it is stored
+ * in less than it is computed in, computed by the loop of contiguous arrays, and narrowed. */
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+/* float16 as the instructions of F16C convert it: NaN becomes quiet, and keeps its first bits. */
+INLINE float widened_half(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, size = (uint32_t)(half & 0x7fff) << 13;
+    /* The exponent of float32 is 112 higher; the product has subnormal numbers right too. */
+    uint32_t bits = (uint32_t)as_bits(as_float((int32_t)size) * 0x1p112f);
+    uint32_t quiet = size > 0x0f800000 ? 0x7fc00000 : 0x7f800000;
+    return as_float((int32_t)(sign | (size >= 0x0f800000 ? size | quiet : bits)));
+}
+
+INLINE uint16_t narrowed_half(float x) {
+    uint32_t bits = (uint32_t)as_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+    uint32_t special = size > 0x7f800000 ? 0x7e00 | (size >> 13 & 0x3ff) : 0x7c00;
+    /* To the nearest, ties to even: of normal numbers in integers, of subnormal ones by a sum in
+     * which their last bit is that of the mantissa. */
+    uint32_t normal = (size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
+    uint32_t small = (uint32_t)as_bits(as_float((int32_t)size) + 0.5f) - 0x3f000000;
+    uint32_t finite = size < 0x38800000 ? small : normal;
+    return (uint16_t)(sign | (size >= 0x47800000 ? special : finite));
+}
+
+INLINE void widen_halves(const uint16_t *restrict x, ptrdiff_t count, float *restrict y) {
+    ptrdiff_t i = 0;
+#ifdef __F16C__
+    for (; i + 8 <= count; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
+#endif
+    _Pragma("omp simd")
+    for (ptrdiff_t j = i; j < count; j++)
+        y[j] = widened_half(x[j]);
+}
+
+INLINE void narrow_halves(const float *restrict x, ptrdiff_t count, uint16_t *restrict y) {
+    ptrdiff_t i = 0;
+#ifdef __F16C__
+    for (; i + 8 <= count; i += 8)
+        _mm_storeu_si128((__m128i *)(y + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    _Pragma("omp simd")
+    for (ptrdiff_t j = i; j < count; j++)
+        y[j] = narrowed_half(x[j]);
+}
+
+INLINE void widen_floats(const float *restrict x, ptrdiff_t count, double *restrict y) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++)
+        y[i] = x[i];
+}
+
+INLINE void narrow_doubles(const double *restrict x, ptrdiff_t count, float *restrict y) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++)
+        y[i] = (float)x[i];
+}
+
+/* To odd: rounded towards 0, and the last bit set where that loses something. What is rounded to 16
+ * bits afterwards is as if it were rounded once. */
+INLINE void narrow_to_odd(const double *restrict x, ptrdiff_t count, float *restrict y) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++) {
+        float nearest = (float)x[i];
+        double rounded = nearest;
+        int32_t bits = as_bits(nearest) - (fabs(rounded) > fabs(x[i]));
+        y[i] = x[i] == rounded || x[i] != x[i] ? nearest : as_float(bits | 1);
+    }
+}
+
+/* `count` elements that are `step` bytes apart. */
+#define GATHER(T)                                                                                  \
+    static void gather_##T(const char *x, ptrdiff_t step, ptrdiff_t count, T *restrict y) {        \
+        if (step == sizeof(T))                                                                     \
+            memcpy(y, x, (size_t)count * sizeof(T));                                               \
+        else if (step == 2 * sizeof(T))                                                            \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                y[i] = ((const T *)x)[2 * i];                                                      \
+        else                                                                                       \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                y[i] = *(const T *)(x + i * step);                                                 \
+    }
+GATHER(uint8_t)
+GATHER(uint16_t)
+GATHER(uint32_t)
+GATHER(uint64_t)
+
+static void gather(ptrdiff_t size, const char *x, ptrdiff_t step, ptrdiff_t count, char *y) {
+    if (size == 1)
+        gather_uint8_t(x, step, count, (uint8_t *)y);
+    else if (size == 2)
+        gather_uint16_t(x, step, count, (uint16_t *)y);
+    else if (size == 4)
+        gather_uint32_t(x, step, count, (uint32_t *)y);
+    else
+        gather_uint64_t(x, step, count, (uint64_t *)y);
+}
+
+/* The elements of an operand from `first` on, in the order of the result. */
+static void gather_block(const ElementsArgs *args, const Operand *operand, ptrdiff_t first,
+                         ptrdiff_t count, char *y) {
+    const ptrdiff_t *shape = args->shape, *steps = operand->steps, last = args->axes - 1;
+    const char *x = operand->at;
+    ptrdiff_t index[MOST_AXES], size = SIZE_OF(operand->type);
+    for (ptrdiff_t axis = last; axis >= 0; axis--) {
+        index[axis] = first % shape[axis];
+        first /= shape[axis];
+        x += index[axis] * steps[axis];
+    }
+    while (1) {
+        ptrdiff_t run = least(count, shape[last] - index[last]);
+        gather(size, x, steps[last], run, y);
+        count -= run;
+        if (!count)
+            return;
+        y += run * size;
+        x += run * steps[last];
+        index[last] += run;
+        for (ptrdiff_t axis = last; axis > 0 && index[axis] == shape[axis]; axis--) {
+            x += steps[axis - 1] - shape[axis] * steps[axis];
+            index[axis] = 0;
+            index[axis - 1]++;
+        }
+    }
+}
+
+/* Bytes of a block, and room for it. */
+#define STRIDED_BLOCK 4096
+typedef struct {
+    char bytes[STRIDED_BLOCK] ON_A_LINE;
+} Room;
+
+/* Widens a block of `from` to `to`, whose types differ; `between` has room for floats. */
+static const void *widen_block(const void *from, ptrdiff_t type, ptrdiff_t count, ptrdiff_t to_type,
+                               Room *between, void *to) {
+    float *floats = to_type == FLOAT64 ? (float *)between->bytes : to;
+    if (type == BFLOAT16)
+        widen_row(from, count, floats);
+    else if (type == FLOAT16)
+        widen_halves(from, count, floats);
+    if (to_type == FLOAT64)
+        widen_floats(type == FLOAT32 ? from : floats, count, to);
+    return to;
+}
+
+static void narrow_block(const void *from, ptrdiff_t type, ptrdiff_t count, ptrdiff_t to_type,
+                         Room *between, void *to) {
+    const float *floats = from;
+    if (type == FLOAT64 && to_type == FLOAT32) {
+        narrow_doubles(from, count, to);
+    } else if (type == FLOAT64) {
+        narrow_to_odd(from, count, (float *)between->bytes);
+        floats = (const float *)between->bytes;
+    }
+    if (to_type == BFLOAT16)
+        narrow_sums(floats, NULL, count, to);
+    else if (to_type == FLOAT16)
+        narrow_halves(floats, count, to);
+}
+
+/* What a loop computes of contiguous operands. */
+static void run_on(const ElementsArgs *args, const void *const *x, void *y, ptrdiff_t count) {
+    union {
+        UnaryArgs one;
+        BinaryArgs two;
+        NumberArgs number;
+        CompareArgs compare;
+        WhereArgs where;
+        ClipArgs clip;
+    } with;
+    switch (args->form) {
+    case OF_ONE:
+        with.one = (UnaryArgs){.x = x[0], .y = y};
+        break;
+    case OF_TWO:
+        with.two = (BinaryArgs){.x1 = x[0], .x2 = x[1], .y = y, .number = args->number};
+        break;
+    case OF_NUMBER:
+        with.number = (NumberArgs){.x = x[0], .y = y, .number = args->number};
+        break;
+    case COMPARED:
+        with.compare = (CompareArgs){.x1 = x[0], .x2 = x[1], .y = y};
+        break;
+    case CLIPPED:
+        with.clip = (ClipArgs){.x = x[0], .least = x[1], .most = x[2], .y = y};
+        break;
+    default:
+        with.where = (WhereArgs){.condition = x[0], .x1 = x[1], .x2 = x[2], .y = y};
+    }
+    TABLE[args->loop](0, count, &with);
+}
+
+LOOP(elements, ElementsArgs) {
+    Room rooms[MOST_OPERANDS], raw, between, result;
+    const void *x[MOST_OPERANDS] = {NULL};
+    const ptrdiff_t type = args->type, stored = args->y_type, converts = args->loop < 0;
+    const ptrdiff_t most = STRIDED_BLOCK / SIZE_OF(type);
+    for (ptrdiff_t first = from; first < to; first += most) {
+        ptrdiff_t count = least(most, to - first);
+        char *y = args->y + first * SIZE_OF(stored);
+        for (ptrdiff_t k = 0; k < args->operands; k++) {
+            const Operand *operand = &args->x[k];
+            int widens = operand->type != type && operand->type != BOOLEAN;
+            if (operand->is_repeated && first != from)
+                continue;
+            if (operand->is_plain) {
+                x[k] = operand->at + first * SIZE_OF(operand->type);
+            } else {
+                char *gathered = (widens ? &raw : &rooms[k])->bytes;
+                gather_block(args, operand, first, count, gathered);
+                x[k] = gathered;
+            }
+            if (widens)
+                x[k] = widen_block(x[k], operand->type, count, type, &between,
+                                   converts && stored == type ? y : rooms[k].bytes);
+        }
+        int narrows = stored != type && stored != BOOLEAN;
+        if (!converts)
+            run_on(args, x, narrows ? result.bytes : y, count);
+        if (narrows)
+            narrow_block(converts ? x[0] : result.bytes, type, count, stored, &between, y);
+    }
+}

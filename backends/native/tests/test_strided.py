@@ -1,0 +1,180 @@
+"""Elementwise calls of all dtypes and layouts: the bits of the same call of contiguous arrays."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pullback_native import DTYPES, _native
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+from pullback_numpy.threads import number_of_threads
+
+rng = np.random.default_rng(3)
+SPECIAL = [
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-40,
+    6e-8,
+    65519.0,
+    65520.0,
+    1e30,
+    -2.5,
+    1.0,
+]
+FLOATS = ("float32", "bfloat16", "float16", "float64")
+
+ONE = tuple(
+    name
+    for name in (
+        *("abs", "cosh", "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma"),
+        *("log", "log10", "log1p", "log2", "log_sigmoid", "mish", "negative", "relu", "selu"),
+        *("sigmoid", "silu", "sinh", "softplus", "sqrt", "square", "tanh"),
+    )
+)
+TWO = (
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum", "hypot", "logaddexp"),
+    *("relu_gradient", "tanh_gradient", "sigmoid_gradient", "silu_gradient", "less", "less_equal"),
+    *("greater", "greater_equal", "equal", "not_equal"),
+)
+WITH_ATTRIBUTES = {
+    "leaky_relu": {"negative_slope": 0.1},
+    "elu": {"alpha": 1.5},
+    "gelu": {"approximate": False},
+    "gelu_gradient": {"approximate": True},
+}
+CALLS = [
+    *((name, 1, {}) for name in ONE),
+    *((name, 2, {}) for name in TWO),
+    *((name, 1 + name.endswith("gradient"), kept) for name, kept in WITH_ATTRIBUTES.items()),
+]
+
+
+def values(shape, dtype):
+    """Numbers of all sizes, and special ones among them."""
+    size = int(np.prod(shape))
+    if np.dtype(dtype).kind == "i":
+        return rng.integers(-(2**31), 2**31, shape).astype(dtype)
+    numbers = rng.standard_normal(size) * 10.0 ** rng.integers(-3, 3, size)
+    chosen = np.where(rng.random(size) < 0.1, rng.choice(SPECIAL, size), numbers)
+    return chosen.reshape(shape).astype(np.float32).astype(dtype)
+
+
+def layouts(dtype):
+    """Arrays of many layouts, of sizes around that of a block."""
+    for size in (0, 1, 511, 512, 513, 1025, 4097):
+        yield values(size, dtype)
+        yield values(2 * size, dtype)[::2]
+        yield values(size, dtype)[::-1]
+        yield np.broadcast_to(values(1, dtype), (size,))
+    yield values((), dtype)
+    yield values((37, 61), dtype).T
+    yield values((37, 61), dtype)[::2, ::-3]
+    yield values((5, 7, 11, 13), dtype).transpose(2, 0, 3, 1)
+    yield np.broadcast_to(values((9, 1, 130), dtype), (9, 40, 130))
+    yield np.broadcast_to(values((700, 1), dtype), (700, 3))
+    yield values((3, 0, 5), dtype).transpose(1, 2, 0)
+    yield values((1,) * 12 + (2, 1, 300), dtype)[..., ::2]
+    yield values((2,) * 10, dtype)[::-1, ..., ::-1]
+
+
+def same(result, expected):
+    assert result.dtype == expected.dtype
+    assert result.shape == expected.shape
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(result[known], expected[known])
+    np.testing.assert_array_equal(np.signbit(result)[known], np.signbit(expected)[known])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("name", "inputs", "attributes"), CALLS, ids=[call[0] for call in CALLS])
+def test_any_layout_has_the_bits_of_contiguous_arrays(name, inputs, attributes, instructions):
+    kernel = getattr(_native, name)
+    for dtype in DTYPES[name]:
+        for x in layouts(dtype):
+            others = [x, x[::-1] if x.ndim else x][: inputs - 1]
+            expected = kernel(*(np.array(each, order="C") for each in (x, *others)), **attributes)
+            with number_of_threads(int(rng.integers(1, 4))):
+                same(kernel(x, *others, **attributes), expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype, instructions):
+    """Of all numbers of 16 bits, by the loops of float32."""
+    every = np.arange(2**16, dtype=np.uint16).view(np.dtype(dtype))
+    single = every.astype(np.float32)
+    for name in ("negative", "sqrt", "square", "exp", "tanh", "gelu", "relu", "erf"):
+        kept = {"approximate": False} if name == "gelu" else {}
+        expected = getattr(_native, name)(single, **kept).astype(dtype)
+        same(getattr(_native, name)(every, **kept), expected)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4, 1), (1, 5)), ((3, 1, 6), (2, 1)), ((600, 1), (7,)), ((), (9,))]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32", "int64"])
+def test_shapes_broadcast_as_numpy_has_them(shapes, dtype):
+    for first, second in (shapes, shapes[::-1]):
+        x1, x2 = values(first, dtype), values(second, dtype)
+        for name in ("add", "subtract", "multiply", "less", "maximum"):
+            with np.errstate(all="ignore"):
+                expected = np.asarray(NUMPY_KERNELS[name](x1, x2))
+            same(getattr(_native, name)(x1, x2), expected)
+
+
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
+def test_results_lie_in_memory_as_numpy_has_them(axes):
+    for dtype in ("float32", "float64", "float16", "int32"):
+        x = values((4, 5, 6), dtype).transpose(axes)
+        for other in (x, x[::-1], np.ascontiguousarray(x), x[:1]):
+            y, expected = _native.add(x, other), np.add(x, other)
+            assert y.strides == expected.strides
+            assert y.flags.owndata
+            assert y.flags.c_contiguous == expected.flags.c_contiguous
+            assert y.flags.f_contiguous == expected.flags.f_contiguous
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("to", FLOATS)
+@pytest.mark.parametrize("source", FLOATS)
+def test_conversions_have_the_bits_of_numpy(source, to, instructions):
+    """Of all 16-bit floats; of others, also beside the ties of narrower ones."""
+    if source in ("float16", "bfloat16"):
+        x = np.arange(2**16, dtype=np.uint16).view(np.dtype(source))
+    else:
+        narrow = np.arange(2**16, dtype=np.uint16)
+        halves = [narrow.view(np.float16), narrow.view(ml_dtypes.bfloat16)]
+        wide = np.concatenate([half.astype(np.float64) for half in halves])
+        ties = (wide[1:] + wide[:-1]) / 2
+        x = np.concatenate([wide, ties, np.nextafter(ties, 1e300), np.nextafter(ties, -1e300)])
+        x = np.concatenate([x, rng.standard_normal(5000) * 1e-41]).astype(source)
+    expected = x.astype(to)
+    if (source, to) == ("float64", "bfloat16"):
+        # ml_dtypes rounds to float32 first.
+        odd = x.astype(np.float32)
+        inexact = np.isfinite(x) & (odd != x)
+        towards = np.where(np.abs(odd) > np.abs(x), np.nextafter(odd, np.float32(0)), odd)
+        bits = np.where(inexact, towards.view(np.int32) | 1, odd.view(np.int32))
+        expected = bits.view(np.float32).astype(to)
+    for part in (x, x[::2], x[::-1], x[:0], np.broadcast_to(x[7], (3, 5))):
+        index = {id(x): expected}.get(id(part))
+        want = (
+            part.astype(to) if index is None and (source, to) != ("float64", "bfloat16") else index
+        )
+        if want is not None:
+            same(_native.astype(part, dtype=np.dtype(to)), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_where_of_any_layout(dtype):
+    for x in layouts(dtype):
+        chosen = rng.random(x.shape) < 0.5
+        other = values((), dtype)
+        for inputs in ((chosen, x, other), (chosen, other, x), (chosen, x, np.array(x))):
+            same(_native.where(*inputs), np.where(*inputs))

@@ -1,0 +1,134 @@
+"""Activations, their gradients and losses in NumPy, in few passes: elementwise, one call an op."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.plugins.records import Kernel
+from pullback_numpy.kernels.activations import fresh, in_pieces
+from pullback_numpy.kernels.elementwise import where
+from pullback_numpy.typing import Array
+
+#: Below -_FAR, exp(x) is 0 in every dtype, and 0 * inf would be NaN.
+_FAR = 1000
+
+
+def _between(least: float, most: float) -> Kernel:
+    def kernel(x: Array) -> Any:
+        # Unsigned integers are not below 0, and hold no negative bound.
+        low = x if least < 0 and x.dtype.kind == "u" else np.maximum(x, x.dtype.type(least))
+        return np.minimum(low, x.dtype.type(most))
+
+    return kernel
+
+
+def _hard_sigmoid(x: Array, y: Array) -> None:
+    np.add(x, x.dtype.type(3), out=y)
+    np.maximum(y, x.dtype.type(0), out=y)
+    np.minimum(y, x.dtype.type(6), out=y)
+    y /= x.dtype.type(6)
+
+
+def _hard_silu(x: Array, y: Array) -> None:
+    _hard_sigmoid(x, y)
+    y *= np.maximum(x, x.dtype.type(-3))  # where y is 0, and 0 * inf would be NaN
+
+
+def _softsign(x: Array, y: Array) -> None:
+    np.abs(x, out=y)
+    y += y.dtype.type(1)
+    np.divide(x, y, out=y)
+
+
+def _bell(x: Array, y: Array) -> None:
+    np.multiply(x, x, out=y)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    y *= y.dtype.type(2 / math.sqrt(math.pi))
+
+
+def _leaky_relu_gradient(g: Array, x: Array, *, negative_slope: float) -> Any:
+    def into(g: Array, x: Array, y: Array) -> None:
+        np.multiply(g, g.dtype.type(negative_slope), out=y)
+        y[...] = where(np.greater(x, x.dtype.type(0)), g, y)
+
+    return in_pieces(into)(g, x)
+
+
+def _elu_gradient(g: Array, x: Array, *, alpha: float) -> Any:
+    def into(g: Array, x: Array, y: Array) -> None:
+        np.minimum(x, x.dtype.type(0), out=y)
+        np.exp(y, out=y)
+        below = np.multiply(g, g.dtype.type(alpha), out=fresh(g))
+        y *= below
+        y[...] = where(np.greater(x, x.dtype.type(0)), g, y)
+
+    return in_pieces(into)(g, x)
+
+
+def _mish_gradient(g: Array, x: Array, y: Array) -> None:
+    # n / (n + 2) + x 4 e (1 + e) / (n + 2)^2 with e = exp(x) and n = e (e + 2).
+    # It is 1 from 40 on.
+    e = np.minimum(x, x.dtype.type(40), out=fresh(x))
+    np.exp(e, out=e)
+    n = np.add(e, e.dtype.type(2), out=fresh(x))
+    n *= e
+    below = np.add(n, n.dtype.type(2), out=fresh(x))
+    np.add(e, e.dtype.type(1), out=y)
+    y *= e
+    y *= y.dtype.type(4)
+    y *= np.clip(x, -_FAR, 40)
+    y /= below
+    y += n
+    y /= below
+    y *= g
+
+
+def _squared_error(predictions: Array, targets: Array, y: Array) -> None:
+    np.subtract(predictions, targets, out=y)
+    y *= y
+
+
+def _huber_loss(predictions: Array, targets: Array, *, delta: float) -> Any:
+    def into(predictions: Array, targets: Array, y: Array) -> None:
+        np.subtract(predictions, targets, out=y)
+        np.abs(y, out=y)
+        clipped = np.minimum(y, y.dtype.type(delta), out=fresh(y))
+        y -= clipped
+        y *= y.dtype.type(delta)
+        clipped *= clipped
+        clipped *= clipped.dtype.type(0.5)
+        y += clipped
+
+    return in_pieces(into)(predictions, targets)
+
+
+def _sigmoid_cross_entropy(x: Array, labels: Array, y: Array) -> None:
+    # |x| times the probability of the other side: no terms cancel.
+    size = np.abs(x, out=fresh(x))
+    wrong = where(np.greater(x, x.dtype.type(0)), 1 - labels, np.asarray(labels))
+    np.negative(size, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    # What is certain costs nothing, even infinitely far off.
+    size[...] = where(np.equal(wrong, 0), np.zeros((), x.dtype), np.multiply(wrong, size))
+    y += size
+
+
+KERNELS: dict[str, Kernel] = {
+    "bell": in_pieces(_bell),
+    "elu_gradient": _elu_gradient,
+    "hard_sigmoid": in_pieces(_hard_sigmoid),
+    "hard_silu": in_pieces(_hard_silu),
+    "hard_tanh": _between(-1, 1),
+    "huber_loss": _huber_loss,
+    "leaky_relu_gradient": _leaky_relu_gradient,
+    "mish_gradient": in_pieces(_mish_gradient),
+    "relu6": _between(0, 6),
+    "sigmoid_cross_entropy_with_logits": in_pieces(_sigmoid_cross_entropy),
+    "softsign": in_pieces(_softsign),
+    "squared_error": in_pieces(_squared_error),
+}
