@@ -98,7 +98,8 @@ static double remainder_of(double a, double b) {
     return (rest < 0.0) != (b < 0.0) ? rest + b : rest;
 }
 
-/* A quotient below 2^50 is off by one at most, and a fused product with it is exact. */
+/* A quotient below 2^50 that is rounded to an integer is 1 too large at most, and a fused product
+ * with it is rounded once, where the remainder is. */
 LOOP(remainder_wide, BinaryArgs) {
     const double *restrict first = (const double *)args->x1;
     const double *restrict second = (const double *)args->x2;
@@ -110,7 +111,7 @@ LOOP(remainder_wide, BinaryArgs) {
         double a = first[i], b = second[i], q = floor(a / b), size = fabs(b);
         far |= !(fabs(q) < 0x1p50) | !(size < HUGE_VAL);
         double rest = copysign(1.0, b) * __builtin_fma(-q, b, a);
-        q += rest < 0.0 ? -1.0 : rest >= size ? 1.0 : 0.0;
+        q -= rest < 0.0 ? 1.0 : 0.0;
         double found = __builtin_fma(-q, b, a);
         target[i] = found == 0.0 ? copysign(0.0, b) : found;
     }

@@ -26,18 +26,21 @@ __all__ = [
 _native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
 
 _FLOATS = ("float32", "bfloat16", "float16", "float64")
+_HALVES = ("bfloat16", "float16")
+#: NumPy's own loops for processors with AVX-512 are the faster ones for some functions.
+_NUMPY_LEADS = INSTRUCTIONS == "avx512"
 _NUMBERS = (*_FLOATS, "int32", "int64")
 #: The dtypes of the first input that the kernel of an op takes; others take float32.
 DTYPES = {
     **dict.fromkeys(
         (
-            "bell", "cosh", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
-            "exp", "exp2", "expm1", "fixed_power", "gelu", "gelu_gradient", "hard_sigmoid",
+            "bell", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
+            "exp", "expm1", "fixed_power", "gelu", "gelu_gradient", "hard_sigmoid",
             "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu", "leaky_relu_gradient",
-            "lgamma", "log1p", "log2", "log_sigmoid", "logaddexp", "mish", "mish_gradient",
+            "lgamma", "log_sigmoid", "logaddexp", "mish", "mish_gradient",
             "relu", "relu6", "relu_gradient", "selu", "sigmoid",
             "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "sign", "silu",
-            "silu_gradient", "sinh", "softplus", "softsign", "sqrt", "squared_error", "tanh",
+            "silu_gradient", "softplus", "softsign", "sqrt", "squared_error", "tanh",
             "tanh_gradient",
         ),
         _FLOATS,
@@ -52,10 +55,19 @@ DTYPES = {
     ),
     "astype": _FLOATS,
     "floor_divide": ("float32", "bfloat16", "float16", "int32", "int64"),
-    # NumPy has loops of its own for wider floats.
-    **dict.fromkeys(("log", "log10"), ("bfloat16", "float16")),
-    "pow": ("float32", "bfloat16", "float16"),
-    **dict.fromkeys(("linear", "matmul", "mean", "sum"), ("float32", "bfloat16")),
+    **dict.fromkeys(
+        ("cosh", "exp2", "log1p", "log2", "sinh"), _HALVES if _NUMPY_LEADS else _FLOATS
+    ),
+    "log": _HALVES if _NUMPY_LEADS else (*_HALVES, "float64"),
+    "log10": _HALVES if _NUMPY_LEADS else (*_HALVES, "float32"),
+    "pow": _HALVES,
+    **dict.fromkeys(("linear", "matmul"), ("float32", "bfloat16")),
+    **dict.fromkeys(("mean", "sum"), ("float32", "bfloat16", "float64")),
+    **dict.fromkeys(
+        ("cumulative_prod", "cumulative_sum", "max", "min", "prod", "vector_norm"),
+        ("float32", "float64"),
+    ),
+    "top_k": ("float32", "float64", "int32", "int64"),
     "where": ("bool",),
 }  # fmt: skip
 
