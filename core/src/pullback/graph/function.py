@@ -7,6 +7,7 @@ import functools
 import time
 import warnings
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -44,8 +45,7 @@ R = TypeVar("R")
 #: How many programs, and signatures that were called once, a function has before new ones run op by
 #: op; and how many values a number has before it is an input.
 LIMIT, VALUES = 8, 3
-#: Stands for the result of a call to run op by op, of which the next one is traced.
-_BEFORE = object()
+_BEFORE = object()  # in place of the result of a call to run op by op, where the next is traced
 #: How many instances of a class with `__slots__` a captured method remembers.
 KEPT = 4
 
@@ -246,8 +246,7 @@ class Function(Generic[P, R]):
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Calls the program for the arguments, or does without."""
         result: R
-        for form in list(self._forms.values()):
-            # That of a late call comes first at the next one; else the program that runs does.
+        for form in list(self._forms.values()):  # one for a late call comes first at the next
             self.first = form.run
             result = form.run(args, kwargs)
             if result is not MISS:
@@ -284,10 +283,10 @@ class Function(Generic[P, R]):
                 result = MISS if self._eager_because else self._missed(args, kwargs)
             except Late as late:
                 raise late.error from late.error.__cause__
-        if result is _BEFORE:
-            with announced():
+        if result is MISS or result is _BEFORE:
+            with announced() if result is _BEFORE else nullcontext():
                 return self.run_eagerly(args, kwargs)
-        return self.run_eagerly(args, kwargs) if result is MISS else cast("R", result)
+        return cast("R", result)
 
     def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that is traced; MISS or _BEFORE for one to run op by op."""

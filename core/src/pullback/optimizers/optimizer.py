@@ -512,9 +512,11 @@ def steering(optimizer: Any) -> tuple[Any, ...]:
         optimizer.clip_global_norm,
         optimizer.decoupled_weight_decay,
         optimizer.ema_decay,
-        tuple(optimizer.settings.items()),
-        id(rate) if isinstance(rate, (HostState, Variable)) else 0,
-        id(optimizer._no_decay),
-        id(optimizer._rate_scale),
-        id(optimizer._decay_scale),
+        # One by one: what is the same object as before is compared fast.
+        *optimizer.settings,
+        *optimizer.settings.values(),
+        rate if isinstance(rate, (HostState, Variable)) else 0,
+        optimizer._no_decay,
+        optimizer._rate_scale,
+        optimizer._decay_scale,
     )
