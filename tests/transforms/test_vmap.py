@@ -230,6 +230,7 @@ def same_as_loop(f, *columns):
         lambda x: pb.vmap(lambda y: pb.vmap(lambda z: y * z + x[0])(x))(x),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*pb.while_loop inside of pb.vmap")  # they run op by op
 def test_programs_beside_a_loop(f):
     same_as_loop(f, X)
     captured = pb.function(pb.vmap(f), strict=False)
