@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import gc
 import importlib
 import operator
 import os
@@ -939,3 +940,18 @@ def test_a_value_that_changes_is_seen(name):
         for _ in range(3):
             expected = outcome(f)
             assert outcome(captured) == expected, f"after the change to {value!r}"
+
+
+def test_functions_that_gc_freeze_has_set_aside_are_found():
+    class Holder:
+        number = property(lambda self, number=2.0: number)
+
+    f = pb.function(lambda x: x * Holder().number)
+    gc.collect()
+    gc.freeze()
+    try:
+        assert [f(pb.ones(())).item() for _ in range(3)] == [2.0] * 3
+        Holder.__dict__["number"].fget.__defaults__ = (5.0,)
+        assert [f(pb.ones(())).item() for _ in range(3)] == [5.0] * 3
+    finally:
+        gc.unfreeze()

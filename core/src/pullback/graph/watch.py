@@ -209,10 +209,24 @@ class _Followed(Stack):
         if code in self.watch.made or code in self.watch.unheld or code.co_name == "<module>":
             return []
         # Called by code that is not followed, which holds it.
-        holders = [each for each in gc.get_referrers(code) if is_a(each, FunctionType)]
+        holders = _holders(code)
+        if not holders and gc.get_freeze_count():
+            holders = self._frozen_holders(code)
         if not holders:
             self.watch.unheld.add(code)
         return [places.register(function, function.__name__) for function in holders]
+
+    def _frozen_holders(self, code: CodeType) -> list[FunctionType]:
+        """The functions that have some code, also those that `gc.freeze` has set aside."""
+        follower = sys.gettrace()
+        # What ends here, garbage that is not to be set aside as well, is no part of the function.
+        sys.settrace(None)
+        gc.unfreeze()
+        gc.collect()
+        holders = _holders(code)
+        gc.freeze()
+        sys.settrace(follower)
+        return holders
 
     # Events ------------------------------------------------------------------------------------
 
@@ -269,3 +283,8 @@ def _is_of_layer(code: CodeType) -> bool:
     return code.co_name in ("call", "__call__") and (
         code.co_filename.startswith(_LAYERS) and not code.co_filename.endswith("layer.py")
     )
+
+
+def _holders(code: CodeType) -> list[FunctionType]:
+    """The functions that have some code."""
+    return [each for each in gc.get_referrers(code) if is_a(each, FunctionType)]
