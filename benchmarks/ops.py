@@ -192,7 +192,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--output", help="a file for the report")
     parser.add_argument("--worst", type=int, default=300, help="lines of the report's last table")
     parser.add_argument("--record", help="a file for ratios to NumPy, of 150 cases or --sample")
-    parser.add_argument("--against", help="such a file: fails where a ratio has grown by half")
+    parser.add_argument("--against", help="such a file: fails where a ratio has grown")
+    parser.add_argument(
+        "--growth", type=float, default=ops_recorded.GROWTH, help="by more than this factor"
+    )
     parser.add_argument("--note", default="", help="a line for the report's head")
     given = parser.parse_args()
     if given.go_on and not given.json:
@@ -210,7 +213,7 @@ def ratios(given: argparse.Namespace, bench: Bench, about: dict[str, Any]) -> li
         count = given.sample or 150
         ops_recorded.record(Path(given.record), count, given.seed, measure, about)
         return []
-    return ops_recorded.compare(Path(given.against), measure, given.budget)
+    return ops_recorded.compare(Path(given.against), measure, given.budget, given.growth)
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ from typing import Any
 from ops_cases import Case, design, table
 
 OURS, THEIRS = ("pullback", "pullback-native"), "numpy"
-#: A ratio that has grown by this factor is slower.
-SLOWER = 1.5
+#: A ratio that has grown by this factor is slower, on the machine that has recorded it.
+GROWTH = 1.5
 #: Microseconds that do not count: short calls differ by as much from machine to machine.
 GRACE = 1.0
 #: How often a case is measured again, and the seconds before each try.
@@ -86,12 +86,12 @@ def recorded(path: Path) -> Iterator[tuple[Case, dict[str, float]]]:
             yield Case(rows[where, dtype], n, dtype, layout), found
 
 
-def slower(times: Times, expected: dict[str, float]) -> list[str]:
+def slower(times: Times, expected: dict[str, float], growth: float) -> list[str]:
     """The frameworks and modes that take more than they did, in words."""
     found = []
     for name, ratio in ratios(times).items():
         if name in expected:
-            over = (ratio - SLOWER * expected[name]) * times[THEIRS]["forward"]
+            over = (ratio - growth * expected[name]) * times[THEIRS]["forward"]
             if over * 1e6 > GRACE:
                 found.append(f"{name}: {ratio:.2f} times NumPy's, recorded {expected[name]:.2f}")
     return found
@@ -105,7 +105,7 @@ def shortest(first: Times, second: Times) -> Times:
     }
 
 
-def compare(path: Path, measure: Measure, budget: float) -> list[str]:
+def compare(path: Path, measure: Measure, budget: float, growth: float = GROWTH) -> list[str]:
     """The cases that are slower than recorded after all tries, in words."""
     until = time.monotonic() + budget
     suspects, count = [], 0
@@ -115,14 +115,14 @@ def compare(path: Path, measure: Measure, budget: float) -> list[str]:
             break
         count += 1
         times = measure(case)
-        if slower(times, expected):
+        if slower(times, expected, growth):
             suspects.append((case, expected, times))
     print(f"{count} cases, {len(suspects)} to measure again")
     suspects = suspects[:SUSPECTS]
     for _ in range(TRIES if suspects else 0):
         time.sleep(PAUSE)
         again = [(one, ratio, shortest(times, measure(one))) for one, ratio, times in suspects]
-        suspects = [one for one in again if slower(one[2], one[1])]
+        suspects = [one for one in again if slower(one[2], one[1], growth)]
         if not suspects:
             break
-    return [f"{case.key}: {', '.join(slower(times, e))}" for case, e, times in suspects]
+    return [f"{case.key}: {', '.join(slower(times, e, growth))}" for case, e, times in suspects]
