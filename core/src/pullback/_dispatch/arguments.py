@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from pullback import errors, shapes
 from pullback._dispatch.recording import capturing
 from pullback.devices import Device, as_device
-from pullback.dtypes import STORED, DType, DTypeLike, accumulating, as_dtype, kind
+from pullback.dtypes import STORED, DType, DTypeLike, accumulating, as_dtype, is_complex, kind
 from pullback.spec import Op
 from pullback.tensor import Tensor
 
@@ -113,7 +113,11 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         elif form == "ShapeLike":
             result[attribute.name] = shapes.as_shape(value)
         elif form == "DTypeLike":
-            result[attribute.name] = reader_of_dtypes(op)(value)
+            result[attribute.name] = (
+                as_accumulated(value, _leading(inputs).dtype)
+                if op.dtype is accumulating
+                else as_dtype(value)
+            )
     if op.normalize is not None:
         result = op.normalize(shapes_of(inputs), **result)
     return result
@@ -266,17 +270,22 @@ def raise_explained(
     raise kind(f"{op.name}{_call(op, inputs, attributes)}: {_said(error, kind)}") from error
 
 
-def reader_of_dtypes(op: Op) -> Callable[[DTypeLike], DType]:
-    """The function that makes an attribute of an op a dtype."""
-    # The table of a sum is keyed by the dtype of its input alone, so none for storage gets there.
-    return _as_computing_dtype if op.dtype is accumulating else as_dtype
+def as_accumulated(value: DTypeLike, source: DType) -> DType:
+    """The dtype of a sum or product of values of the dtype `source`.
 
+    The table of a sum is keyed by the dtype of its input alone, so it is checked here.
 
-def _as_computing_dtype(value: DTypeLike) -> DType:
+    Raises:
+        DTypeError: for one that does not compute, or that would drop imaginary parts.
+    """
     dtype = as_dtype(value)
     if kind(dtype) == STORED:
         raise errors.DTypeError(
             f"{dtype} stores values and does not compute; leave dtype out, and convert the result"
+        )
+    if is_complex(source) and not is_complex(dtype):
+        raise errors.DTypeError(
+            f"{source} in {dtype} would drop the imaginary parts; take pb.real(x) or pb.abs(x)"
         )
     return dtype
 

@@ -19,10 +19,10 @@ from pullback._dispatch import general, general_vjp, vjp_code
 from pullback._dispatch.arguments import (
     PLAIN,
     REQUIRED,
+    as_accumulated,
     dtype_attributes,
     foreign_keywords,
     raise_explained,
-    reader_of_dtypes,
 )
 from pullback._dispatch.convert import alike, read, read_whole
 from pullback._dispatch.host_data import SCALAR_TYPES
@@ -41,7 +41,7 @@ from pullback._hints import reject_keywords
 from pullback._symbols import TRACES
 from pullback._views import base_of
 from pullback.devices import as_device
-from pullback.dtypes import is_floating
+from pullback.dtypes import accumulating, as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Input, Op
 from pullback.tensor import Tensor
 
@@ -80,7 +80,8 @@ def namespace(op: Op) -> dict[str, Any]:
         "_canonical_axis": shapes.canonical_axis,
         "_canonical_axes": shapes.canonical_axes,
         "_as_shape": shapes.as_shape,
-        "_as_dtype": reader_of_dtypes(op),
+        "_as_dtype": as_dtype,
+        "_as_accumulated": as_accumulated,
         "_as_device": as_device,
         "_Output": Output,
         "_weak": ref,
@@ -376,6 +377,9 @@ def _write_canonical(source: Source, op: Op, arrays: list[str]) -> None:
     """Writes what makes the attributes canonical."""
     for attribute in op.attributes:
         line = _CANONICAL_FORMS.get(attribute.form, "").format(attribute.name)
+        if attribute.form == "DTypeLike" and op.dtype is accumulating:
+            own = "_device.backend.public_dtypes[_key]"
+            line = f"{attribute.name} = _as_accumulated({attribute.name}, {own})"
         test = _test_of_form(attribute)
         if line and test:
             with source.block(f"if {test}:"):

@@ -9,6 +9,7 @@ from pullback import errors
 from pullback._dispatch import op
 from pullback.dtypes import DType, DTypeLike, accumulating, real, real_floating
 from pullback.ops.arithmetic import maximum, minimum
+from pullback.ops.data_types import cotangent_of
 from pullback.ops.exponential import logaddexp
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import flip, moveaxis
@@ -78,7 +79,7 @@ def cumulative_sum(
 def _(g: Tensor, x_dtype: DType, axis: int, dtype: DType | None, include_initial: bool) -> Tensor:
     g = _own_elements(g, axis, include_initial)
     g = flip(cumulative_sum(flip(g, axis=axis), axis=axis), axis=axis)
-    return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
+    return g if dtype is None or dtype == x_dtype else cotangent_of(g, x_dtype)
 
 
 @op(
@@ -119,7 +120,7 @@ def _(g: Tensor, x: Tensor, axis: int, dtype: DType | None, include_initial: boo
     # There are no divisions, so zeros in x need no special case.
     g = _own_elements(g, axis, include_initial)
     if dtype is not None and dtype != x.dtype:
-        g = g.astype(x.dtype)
+        g = cotangent_of(g, x.dtype)
     g, x = moveaxis(g, axis, -1), moveaxis(x, axis, -1)
     before = cumulative_prod(x, axis=-1, include_initial=True)[..., :-1]
     return moveaxis(before * _recurrence(x[..., 1:], g), -1, axis)

@@ -44,11 +44,14 @@ def _convert(x: Tensor, /, dtype: DTypeLike) -> Tensor:
 
 @_convert.vjp("x")
 def _(g: Tensor, x_dtype: DType) -> Tensor | None:
-    if not dtypes.is_floating(x_dtype):
-        return None
-    if dtypes.is_complex(g.dtype) and not dtypes.is_complex(x_dtype):
+    return cotangent_of(g, x_dtype) if dtypes.is_floating(x_dtype) else None
+
+
+def cotangent_of(g: Tensor, dtype: DType) -> Tensor:
+    """The cotangent of a floating tensor, from that of its values in another dtype."""
+    if dtypes.is_complex(g.dtype) and not dtypes.is_complex(dtype):
         g = real(g)
-    return astype(g, x_dtype)
+    return astype(g, dtype)
 
 
 def astype(

@@ -23,6 +23,7 @@ from pullback.dtypes import (
 from pullback.ops import late
 from pullback.ops.comparison import isinf, not_equal
 from pullback.ops.creation import full
+from pullback.ops.data_types import cotangent_of
 from pullback.ops.exponential import exp, log, sqrt
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims, reshape
 from pullback.ops.precision import widened
@@ -75,6 +76,9 @@ def sum(
 
     Small integers and booleans are summed in the default integer dtype, unless `dtype` is set.
 
+    Raises:
+        DTypeError: for complex x and a `dtype` that has no imaginary parts.
+
     >>> pb.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
     [4.0, 6.0]
     """
@@ -90,7 +94,7 @@ def _(
     keepdims: bool,
 ) -> Tensor:
     g = expand(g, tuple(x_shape), axis, keepdims)
-    return g if dtype is None or dtype == x_dtype else g.astype(x_dtype)
+    return g if dtype is None or dtype == x_dtype else cotangent_of(g, x_dtype)
 
 
 @op(
@@ -119,7 +123,7 @@ def _(g: Tensor, x: Tensor, axis: Shape | None, dtype: DType | None, keepdims: b
     axes = tuple(range(x.ndim)) if axis is None else axis
     g = expand(g, x.shape, axes, keepdims)
     if dtype is not None and dtype != x.dtype:
-        g = g.astype(x.dtype)
+        g = cotangent_of(g, x.dtype)
     order = (*[a for a in range(x.ndim) if a not in axes], *axes)
     kept = x.ndim - len(axes)
     line = permute_dims(x, order)
