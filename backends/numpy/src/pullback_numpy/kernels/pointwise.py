@@ -85,6 +85,12 @@ def _mish_gradient(g: Array, x: Array, y: Array) -> None:
     y += n
     y /= below
     y *= g
+    far = np.less(x, -80)
+    if far.any():
+        # e is subnormal there, with few digits: it is g (1 + x) e, rounded once.
+        left = np.maximum(x[far], -2 * _FAR)
+        half = np.exp(left * left.dtype.type(0.5))
+        y[far] = g[far] * half * (left + 1) * half
 
 
 def _squared_error(predictions: Array, targets: Array, y: Array) -> None:

@@ -361,10 +361,12 @@ def mish_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     >>> pb.ops.mish_gradient(2.0, 0.0).tolist()
     1.2000000476837158
     """
-    wide = widened(x)
+    # Far to the left it is that of x * exp(x), as for silu.
+    half = exp(clip(widened(x), -2 * _FAR, _SUBNORMAL) * 0.5)
+    g, wide = widened(g), clip(widened(x), -_FAR, _FAR)
     t = tanh(softplus(wide))
-    slope = t + clip(wide, -_FAR, _FAR) * sigmoid(wide) * (1 - t * t)
-    return narrowed(widened(g) * slope, x)
+    near = g * (t + wide * sigmoid(wide) * (1 - t * t))
+    return narrowed(where(wide < _SUBNORMAL, g * half * (wide + 1) * half, near), x)
 
 
 mish.vjp(x=lambda g, x: mish_gradient(g, x))
