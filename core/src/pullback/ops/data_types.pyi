@@ -8,6 +8,7 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
+def cotangent_of(g: Tensor, dtype: DType) -> Tensor: ...
 def astype(
     x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor: ...
