@@ -177,7 +177,8 @@ class Generator:
         size = size_of(shape)
         even = size + size % 2 if function is random_normal else size
         key, counter = self.reserve(words_of(even, wide))
-        device = _of_items(as_device(device))
+        if LOCAL.state.runs:
+            device = _of_items(as_device(device))
         drawn: Tensor = function(shape, key=key, counter=counter, dtype=wide, device=device)
         return drawn
 
@@ -449,8 +450,9 @@ class Generator:
         [1.0, 1.0, 1.0]
         """
         tensor = from_any(x)
-        lifted = _of_items(tensor.device).lift(tensor)
-        tensor = tensor if lifted is None else lifted
+        if LOCAL.state.runs:
+            lifted = _of_items(tensor.device).lift(tensor)
+            tensor = tensor if lifted is None else lifted
         key, counter = self.reserve(words_of(tensor.size, dtypes.float32))
         return _dropout(tensor, rate=rate, key=key, counter=counter, noise_shape=noise_shape)
 

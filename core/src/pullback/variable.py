@@ -175,13 +175,16 @@ class Variable(ArrayMethods, OperatorMethods):
             DeviceError: for a tensor on another device.
         """
         tensor = self._fitting("assign", value)
-        if self.is_replaced:
-            # No gradient flows through what is assigned.
-            LOCAL.state.values[id(self)] = wrap(tensor._array, tensor._device)
-        elif TRACES.count and LOCAL.state.capture is not None:
-            LOCAL.state.capture.write(self, tensor)
-        else:
-            self._array = tensor._array
+        if RECORDING.count:
+            state = LOCAL.state
+            if id(self) in state.values:
+                # No gradient flows through what is assigned.
+                state.values[id(self)] = wrap(tensor._array, tensor._device)
+                return self
+            if state.capture is not None:
+                state.capture.write(self, tensor)
+                return self
+        self._array = tensor._array
         return self
 
     def assign_add(self, value: TensorLike) -> Variable:
@@ -201,13 +204,14 @@ class Variable(ArrayMethods, OperatorMethods):
         return self._update("assign_sub", subtract, value)
 
     def _update(self, method: str, op: Callable[..., Tensor], value: TensorLike) -> Variable:
-        if self.is_replaced:
-            now = lifted(LOCAL.state.values[id(self)])
-            return self.assign(op(wrap(now._array, now._device), value))
-        if TRACES.count and LOCAL.state.capture is not None:
-            capture = LOCAL.state.capture
-            capture.write(self, self._fitting(method, op(capture.read(self), value)))
-            return self
+        if RECORDING.count:
+            state = LOCAL.state
+            if id(self) in state.values:
+                now = lifted(state.values[id(self)])
+                return self.assign(op(wrap(now._array, now._device), value))
+            if (capture := state.capture) is not None:
+                capture.write(self, self._fitting(method, op(capture.read(self), value)))
+                return self
         now = wrap(self._array, self._device)
         self._array = self._fitting(method, op(now, value))._array
         return self
@@ -227,8 +231,8 @@ class Variable(ArrayMethods, OperatorMethods):
             capture = capturing()
             if capture is not None:
                 tensor = capture.lift(tensor)
-            elif not tensor._device.stands_on(self._device) or (
-                tensor._device is not self._device and not self.is_replaced
+            elif tensor._device is not self._device and not (
+                self.is_replaced and tensor._device.stands_on(self._device)
             ):
                 reject_traced(tensor._device)
                 if tensor._device.stands_on(self._device):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,7 +13,9 @@ from pullback import errors
 from pullback._batching.arrays import BatchDevice, Batched, run_of
 from pullback._batching.rules import DRAWN, BatchedOp, draws, rule_of
 from pullback._batching.sealed import by_body
+from pullback._dispatch.convert import flatten
 from pullback._dispatch.recording import LOCAL
+from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.plugins.backend import Backend
@@ -30,6 +33,9 @@ class BatchBackend(Backend):
     Args:
         inner: the device below.
     """
+
+    # A body is recorded at each level: its rules are for the tapes of the level that called it.
+    keeps_bodies = False
 
     def __init__(self, inner: Device) -> None:
         super().__init__()
@@ -57,9 +63,9 @@ class BatchBackend(Backend):
     def _call(
         self, op: Op, rule: Callable[..., Any], /, *inputs: Any, **attributes: Any
     ) -> Batched | tuple[Batched, ...]:
-        run = run_of(_flat(inputs))
+        run = run_of(flatten(inputs))
         if run is None:
-            result = BatchedOp(op, 1, attributes).on(*[_tensors(x) for x in inputs])
+            result = BatchedOp(op, 1, attributes).on(*[each(_tensor, x) for x in inputs])
         else:
             result = rule(BatchedOp(op, run.size, attributes), *inputs)
         if isinstance(result, Tensor):
@@ -91,14 +97,7 @@ class BatchBackend(Backend):
         return array.tensor.numpy()
 
 
-def _flat(inputs: tuple[Any, ...]) -> list[Batched | None]:
-    return [x for value in inputs for x in (value if isinstance(value, list) else (value,))]
-
-
-def _tensors(x: Any) -> Any:
-    if isinstance(x, list):
-        return [array.tensor for array in x]
-    return None if x is None else x.tensor
+_tensor = attrgetter("tensor")
 
 
 def _reject_values() -> NoReturn:

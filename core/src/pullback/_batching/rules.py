@@ -20,7 +20,7 @@ from pullback.ops.indexing import take, take_along_axis
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import matmul
 from pullback.ops.logical import logical_and, logical_not, logical_or
-from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
+from pullback.ops.manipulation import broadcast_to, moveaxis, permute_dims, reshape
 from pullback.ops.random import words_of
 from pullback.ops.selection import where
 from pullback.shapes import Shape, broadcast, size_of
@@ -187,9 +187,9 @@ def taken(call: BatchedOp, x: Batched, indices: Batched) -> Tensor:
         return take(x.tensor, indices.tensor, axis=axis + 1)
     if x.run is None:
         found = take(x.tensor, indices.tensor, axis=axis)
-        return _moved(found, [axis], [0])
+        return moveaxis(found, axis, 0)
     found = take(_rows(x, axis, call.size), _positions(indices, x.shape[axis], call.size))
-    return _moved(found, range(1, 1 + count), range(1 + axis, 1 + axis + count))
+    return moveaxis(found, *_axes_of_indices(axis, count))
 
 
 @batches("scatter_add", "scatter_update")
@@ -200,16 +200,22 @@ def scattered(call: BatchedOp, x: Batched, indices: Batched, updates: Batched) -
     new = whole(updates, size)
     if indices.run is None:
         return call.on(whole(x, size), indices.tensor, new, axis=axis + 1)
-    new = _moved(new, range(1 + axis, 1 + axis + count), range(1, 1 + count))
+    first, own = _axes_of_indices(axis, count)
+    new = moveaxis(new, own, first)
     positions = _positions(indices, x.shape[axis], size)
     rows = call.on(_rows(x, axis, size), positions, new, axis=0)
     others = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return _moved(reshape(rows, (size, x.shape[axis], *others)), [1], [axis + 1])
+    return moveaxis(reshape(rows, (size, x.shape[axis], *others)), 1, axis + 1)
+
+
+def _axes_of_indices(axis: int, count: int) -> tuple[Shape, Shape]:
+    """The axes after that of the items, and those where the call has the ones of its indices."""
+    return tuple(range(1, 1 + count)), tuple(range(1 + axis, 1 + axis + count))
 
 
 def _rows(x: Batched, axis: int, size: int) -> Tensor:
     """The slices along an axis, those of all items one after the other."""
-    front = _moved(whole(x, size), [axis + 1], [1])
+    front = moveaxis(whole(x, size), axis + 1, 1)
     return reshape(front, (size * x.shape[axis], *front.shape[2:]))
 
 
@@ -221,14 +227,6 @@ def _positions(indices: Batched, length: int, size: int) -> Tensor:
     own = take(arange(length, dtype="int64", device=device), indices.tensor)
     begins = arange(size, dtype="int64", device=device) * length
     return own + reshape(begins, (size, *[1] * len(indices.shape)))
-
-
-def _moved(x: Tensor, sources: Any, targets: Any) -> Tensor:
-    """With some axes at other places, as `moveaxis` does."""
-    order = [axis for axis in range(x.ndim) if axis not in sources]
-    for source, target in sorted(zip(sources, targets, strict=True), key=lambda pair: pair[1]):
-        order.insert(target, source)
-    return x if order == sorted(order) else permute_dims(x, tuple(order))
 
 
 @batches("searchsorted")

@@ -15,6 +15,7 @@ from pullback import dtypes
 from pullback._batching.arrays import BatchDevice, Batched, again, run_of, whole
 from pullback._dispatch import general_vjp
 from pullback._dispatch.bodies import run_body
+from pullback._dispatch.convert import flatten
 from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, paused, reachable
 from pullback._tree import each
 from pullback.ops.reductions import sum
@@ -37,7 +38,7 @@ def by_body(
         attributes: in canonical form.
     """
     tensors = [each(lambda array: wrap(array, device), value) for value in inputs]
-    flat = _flat(tensors)
+    flat: list[Tensor | None] = flatten(tensors)
 
     def run() -> list[Tensor]:
         result = run_body(op, tensors, attributes)
@@ -159,7 +160,3 @@ def _live(tensor: Tensor | None) -> Node | None:
     if tensor is None or tensor._node is None:
         return None
     return reachable(tensor._node, LOCAL.state.oldest_serial)
-
-
-def _flat(inputs: Iterable[Any]) -> list[Tensor | None]:
-    return [x for value in inputs for x in (value if isinstance(value, list) else (value,))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -289,6 +289,11 @@ def sequence_lengths(op: Op, values: tuple[Any, ...]) -> tuple[int | None, ...]:
         len(value) if parameter.arity is Arity.MANY else None
         for parameter, value in zip(op.inputs, values, strict=True)
     )
+
+
+def flatten(inputs: Iterable[Any]) -> list[Any]:
+    """The inputs of a call one by one, with those of a sequence in its place."""
+    return [x for value in inputs for x in (value if type(value) is list else (value,))]
 
 
 def unflatten(flat: list[Any], lengths: tuple[int | None, ...]) -> list[Any]:

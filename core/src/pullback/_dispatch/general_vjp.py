@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pullback._dispatch.bodies import run_body
-from pullback._dispatch.convert import sequence_lengths, unflatten
+from pullback._dispatch.convert import flatten, sequence_lengths, unflatten
 from pullback._dispatch.recording import HOOKS, LOCAL, Leaf, Node, Output, reachable
 from pullback._operators import OPERATORS
 from pullback.devices import Device
@@ -187,7 +187,6 @@ def by_rules(
         g: the cotangents of the results by position.
     """
     lengths = sequence_lengths(op, tuple(inputs))
-    flat = [x for value in inputs for x in (value if type(value) is list else (value,))]
     outputs = results[: len(op.outputs)]
     needs = {need for rule in op.rules.values() if rule is not None for need in rule.needs}
     needs = needs.union([parameter.name for parameter in op.inputs]) - {"wanted"}
@@ -196,7 +195,7 @@ def by_rules(
     node = Node()
     node.serial = -1
     node.op = op
-    node.parents = tuple(None if tensor is None else Leaf(-1) for tensor in flat)
+    node.parents = tuple(None if tensor is None else Leaf(-1) for tensor in flatten(inputs))
     node.device = results[0]._device
     kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
     saved = {need: _saved(*sources[need], values) for need in needs}

@@ -18,6 +18,7 @@ from pullback._dispatch.arguments import (
     unsupported_dtype,
 )
 from pullback._dispatch.bodies import body_as_kernel
+from pullback._dispatch.convert import flatten
 from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
 from pullback.devices import Device, as_device
@@ -201,7 +202,7 @@ def _find(
     elif keyed_by_first(op):
         key = first._array.dtype
     else:
-        key = tuple(None if tensor is None else tensor._array.dtype for tensor in _flat(inputs))
+        key = tuple(None if tensor is None else tensor._array.dtype for tensor in flatten(inputs))
     table[key] = kernel
     return found
 
@@ -223,7 +224,3 @@ def _first(inputs: Sequence[Any]) -> Tensor | None:
         if value:
             return _first(value)
     return None
-
-
-def _flat(inputs: Sequence[Any]) -> list[Tensor | None]:
-    return [tensor for value in inputs for tensor in (value if type(value) is list else (value,))]

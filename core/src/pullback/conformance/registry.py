@@ -6,13 +6,13 @@ decorator. The plan, the report, `--only`, `--without` and declared deviations r
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from pullback import errors
+from pullback._hints import close_names
 from pullback.devices import Device
 from pullback.spec import OPS, Op, Tier
 
@@ -95,7 +95,7 @@ def known(names: Iterable[str], there: Iterable[str], what: str) -> None:
     every = list(there)
     for name in names:
         if name not in every:
-            near = difflib.get_close_matches(name, every, 1)
+            near = close_names(name, every, 1, 0.6)
             mean = f"did you mean {near[0]!r}? " if near else ""
             raise errors.InputValueError(f"{what} {name!r}; {mean}use one of {', '.join(every)}")
 

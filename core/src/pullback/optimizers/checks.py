@@ -7,6 +7,7 @@ from typing import SupportsFloat, TypeAlias
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import LOCAL
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
@@ -56,6 +57,7 @@ def checked_pairs(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
     checked: Pairs = []
     seen: set[int] = set()
     without = 0
+    replaced = LOCAL.state.values
     for gradient, variable in pairs:
         if not isinstance(variable, Variable):
             raise errors.InputTypeError(
@@ -65,7 +67,7 @@ def checked_pairs(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
         if gradient is None:
             without += 1
             continue
-        if variable.is_replaced:
+        if id(variable) in replaced:
             raise errors.VariableError(
                 f"{variable.name or 'a variable'} has another value inside pb.functional_call, and "
                 f"an optimizer steps the variable itself; compute the next values with ops"

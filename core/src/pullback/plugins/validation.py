@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors, spec
+from pullback._hints import close_names
 from pullback.dtypes import STORAGE, DType, DTypeLike, NamedDType, as_dtype
 from pullback.plugins.backend import KINDS, Backend
 from pullback.plugins.records import Kernel
@@ -225,9 +226,7 @@ def check_op(function: Callable[..., Any], plugin: str) -> str:
 
 def nearest(op_name: object) -> str:
     """The end of a message about an unknown op: similar names."""
-    import difflib
-
-    near = difflib.get_close_matches(str(op_name), spec.OPS, n=3)
+    near = close_names(str(op_name), spec.OPS, 3, 0.6)
     if near:
         return f"; did you mean {' or '.join(map(repr, near))}?"
     return "; pullback.spec.OPS has all ops"

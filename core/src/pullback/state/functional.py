@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
+from pullback._hints import close_names
 from pullback.state.objects import named_variables
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
@@ -90,7 +90,7 @@ def functional_call(
 
 def _named(named: Mapping[str, Variable], path: str) -> Variable:
     if path not in named:
-        close = difflib.get_close_matches(str(path), named, 3) or list(named)[:5]
+        close = close_names(str(path), named, 3, 0.6) or list(named)[:5]
         raise errors.InputValueError(
             f"pb.functional_call: no variable has the path {path!r}; there are "
             f"{', '.join(map(repr, close))}: pb.state.named_variables(model) lists all"
