@@ -36,6 +36,7 @@ LEVELS = (
         "_version",
         "_closing",
         "_numerics",
+        "_once",
         "_codegen",
         "_loading",
         "_foreign_names",

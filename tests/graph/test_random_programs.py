@@ -7,8 +7,10 @@ runs that many from a seed on, and prints the programs that differ and how many 
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -25,9 +27,16 @@ def module(name):
 programs = module("random_programs")
 
 
-def check(seeds):
-    """No program differs; nearly all were captured, so that something was compared."""
-    captured, refused = 0, []
+def check(seeds, monkeypatch):
+    """No program differs; nearly all were captured, so that something was compared; none stays."""
+    captured, refused, configs = 0, [], []
+
+    def watched(world, *args):
+        init(world, *args)
+        configs.append(weakref.ref(world.names["Config"]))
+
+    init = programs.World.__init__
+    monkeypatch.setattr(programs.World, "__init__", watched)
     for seed in seeds:
         _, made, refusal, found = programs.compare(seed)
         assert found is None, f"seed {seed}, call {found.call}\n{found.source}{found.what}"
@@ -35,14 +44,17 @@ def check(seeds):
         refused += [refusal] if refusal else []
     assert captured > len(seeds), captured
     assert len(refused) < 0.02 * len(seeds) + 2, refused
+    gc.collect()
+    assert len(configs) == 2 * len(seeds)
+    assert not [seed for i, seed in enumerate(seeds) if configs[2 * i]() or configs[2 * i + 1]()]
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))
-def test_programs(first):
-    check(range(first, first + 20))
+def test_programs(first, monkeypatch):
+    check(range(first, first + 20), monkeypatch)
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("first", range(1000, 3000, 500))
-def test_more_programs(first):
-    check(range(first, first + 500))
+def test_more_programs(first, monkeypatch):
+    check(range(first, first + 500), monkeypatch)

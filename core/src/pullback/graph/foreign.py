@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from pullback._once import once_for_each
 
 __all__ = [
     "FRAMEWORK",
@@ -23,24 +23,13 @@ FRAMEWORK = __name__.partition(".")[0]
 _GENERATORS = {("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random")}
 
 
-def of_kind(function: Callable[[type], bool]) -> Callable[[type], bool]:
-    """Has a function of classes look at each of them once."""
-    kept = lru_cache(512)(function)
-
-    def of(kind: type) -> bool:
-        # Not the code of a metaclass.
-        return (kept if type(kind).__hash__ is object.__hash__ else function)(kind)
-
-    return of
-
-
-@of_kind
+@once_for_each
 def is_framework(kind: type) -> bool:
     """Returns whether a class is the framework's."""
     return str(kind.__module__).partition(".")[0] == FRAMEWORK
 
 
-@of_kind
+@once_for_each
 def _is_generator(kind: type) -> bool:
     """Returns whether a class is one of generators of NumPy or of Python."""
     return any(
@@ -92,7 +81,7 @@ def _plain(state: object) -> object:
     return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
-@of_kind
+@once_for_each
 def is_foreign_array(kind: type) -> bool:
     """Returns whether a class is one of arrays of another library, whose values are not in Python.
 

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback._dispatch.host_state import HostState
+from pullback._once import once_for_each
 from pullback._symbols import HostNumber
-from pullback.graph.foreign import is_framework, of_kind
+from pullback.graph.foreign import is_framework
 from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.tensor import Tensor
 
@@ -121,7 +122,7 @@ def is_input(value: object) -> bool:
     return _is_input(type(value))
 
 
-@of_kind
+@once_for_each
 def _is_input(kind: type) -> bool:
     return issubclass(kind, (Tensor, HostNumber, HostState)) or any(
         is_framework(base) and "__pullback_tensor__" in vars(base) for base in kind.__mro__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import warnings
@@ -11,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from pullback._dispatch.recording import records_variables
+from pullback._once import once_for_each
 
 __all__ = ["is_training", "takes_training"]
 
@@ -22,7 +22,7 @@ _LEFT_OPEN = (
 )
 
 
-@functools.lru_cache(maxsize=4096)
+@once_for_each
 def takes_training(call: Callable[..., Any]) -> bool:
     """Returns whether a class's `call` has a `training` parameter."""
     if call.__module__ == "pullback.layers.layer":

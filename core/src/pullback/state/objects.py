@@ -21,6 +21,7 @@ import numpy as np
 
 from pullback._autodiff.tape import GradientTape
 from pullback._notebook import table_html
+from pullback._once import once_for_each
 from pullback.devices import Device
 from pullback.dtypes import NamedDType
 from pullback.spec import Op
@@ -157,26 +158,15 @@ def path_of(root: object, target: object) -> str | None:
 
 Children: TypeAlias = Callable[[Any], Iterable[tuple[object, object]]]
 
-_TYPES: dict[type, Children | None] = {}
-_MANY_TYPES = 4096
 #: The packages whose objects are skipped.
 _FOREIGN = sys.stdlib_module_names | {np.__name__, ml_dtypes.__name__}
 #: Values of this library, and what belongs to a device or to a tape: they hold no state.
 _VALUES = (Tensor, StringTensor, NamedDType, Device, Op, GradientTape)
 
 
+@once_for_each
 def _children_of(cls: type) -> Children | None:
     """Returns the function that lists the children of a type's objects; None to skip them."""
-    try:
-        return _TYPES[cls]
-    except KeyError:
-        if len(_TYPES) >= _MANY_TYPES:
-            _TYPES.clear()
-        children = _TYPES[cls] = _decide(cls)
-        return children
-
-
-def _decide(cls: type) -> Children | None:
     if issubclass(cls, Variable):
         return _none
     if issubclass(cls, _VALUES):
