@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.casting import HALF, narrowed, widened
+from pullback.casting import HALF
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
+from pullback_numpy.half import narrow, narrowed, widen, widened
 from pullback_numpy.kernels.elementwise import where
 from pullback_numpy.typing import Array
 
@@ -100,9 +101,11 @@ def in_pieces(into: Callable[..., None]) -> Kernel:
 
         def work(piece: slice) -> None:
             if short:
-                room = np.empty(target[piece].shape, np.float32)
-                into(*(array[piece].astype(np.float32) for array in sources), room)
-                target[piece] = room
+                rooms = np.empty((len(sources) + 1, target[piece].size), np.float32)
+                for array, room in zip(sources, rooms, strict=False):
+                    widen(array[piece], room)
+                into(*rooms)
+                narrow(rooms[-1], target[piece])
             else:
                 into(*(array[piece] for array in sources), target[piece])
 

@@ -11,6 +11,7 @@ from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
+from pullback_numpy.half import narrowed, widened
 from pullback_numpy.typing import Array
 from pullback_numpy.windows import even_ranges
 
@@ -141,15 +142,8 @@ def _fixed_power(x: Array, *, exponent: float) -> Array:
     write = _POWERS.get(exponent)
     if write is None:
         raise ValueError(f"exponent is {exponent}, which has no form; write x ** {exponent}")
-    if x.itemsize > 2 or x.dtype.kind in "iu":
-        return _written(write, x)
-
-    def rounded_once(part: Array, y: Array) -> None:
-        wide = part.astype(np.float32)
-        write(wide, powers := np.empty_like(wide))
-        y[...] = powers
-
-    return _written(rounded_once, x)
+    # Products of 16-bit floats are rounded once.
+    return narrowed(_written(write, widened(x)), x)
 
 
 def _fraction(x: Array, y: Array) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.casting import narrowed, widened
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
+from pullback_numpy.half import narrowed, widened
 from pullback_numpy.kernels import special
 from pullback_numpy.typing import Array
 
