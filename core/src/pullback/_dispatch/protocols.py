@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
 from pullback._dispatch.host_state import HostState
@@ -45,6 +46,12 @@ class Capturing(Protocol):
 
     #: The device that stands for the real one in the trace.
     device: Device
+
+    def building(self, device: Device) -> AbstractContextManager[object]:
+        """Enters what a layer makes its variables in, for inputs on a device."""
+
+    def reject_making(self, what: str, *, holds_values: bool) -> None:
+        """Ends the trace, because something is made that stays."""
 
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted."""

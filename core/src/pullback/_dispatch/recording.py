@@ -33,21 +33,19 @@ def capturing() -> Capturing | None:
     return LOCAL.state.capture if TRACES.count else None
 
 
-def reject_making(what: str) -> None:
+def reject_making(what: str, *, holds_values: bool = True) -> None:
     """Ends the trace that runs in this thread, if one does: something is made that stays.
 
     Args:
         what: what is made: "a variable".
+        holds_values: whether the values of tensors are in it.
 
     Raises:
         Break: if there is one.
     """
-    if capturing() is not None:
-        raise Break(
-            f"makes {what}",
-            "make it before; layers and optimizers make theirs when they are first called",
-            made=True,
-        )
+    capture = capturing()
+    if capture is not None:
+        capture.reject_making(what, holds_values=holds_values)
 
 
 def reject_use(reason: str, way_out: str) -> None:

@@ -161,7 +161,7 @@ _THIRD = {
     "device_get": "write `x.numpy()`",
     "local_devices device_count": "write `pb.devices()`",
     "PRNGKey key": "write `pb.Generator(0)`",
-    "eval_shape": "not here: call the function, and read `x.shape`",
+    "ShapeDtypeStruct": "write `pb.TensorSpec(shape, dtype)`",
     "remat": "not here; `pb.custom_gradient` can compute a block anew",
     "cumsum": "write `pb.cumulative_sum(x, axis=0)`",
     "cumprod": "write `pb.cumulative_prod(x, axis=0)`",

@@ -12,7 +12,7 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce_layer, paused, reject_making
+from pullback._dispatch.recording import announce_layer, capturing, paused, reject_making
 from pullback._symbols import TRACES
 from pullback._tree import leaves, like
 from pullback.devices import Device
@@ -407,7 +407,8 @@ class Layer(Configurable):
             self.build_for(None)
             return
         # Variables are made where the first input is.
-        with first.device:
+        capture = capturing()
+        with first.device if capture is None else capture.building(first.device):
             self.build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
 
     def build_for(self, shape: Any) -> None:
