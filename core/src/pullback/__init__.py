@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
     from pullback.graph.control.functions import *
+    from pullback.graph.control.py_function import print as print
     from pullback.graph.control.py_function import py_function as py_function
     from pullback.graph.eval_shape import TensorSpec as TensorSpec
     from pullback.graph.eval_shape import eval_shape as eval_shape
@@ -188,6 +189,7 @@ _LAZY = {
     "latest_checkpoint": "pullback.checkpoint",
     "load_program": "pullback.graph.saved.program",
     "ops_plugins": "pullback.plugins.public",
+    "print": "pullback.graph.control.py_function",
     "profile": "pullback.profiling",
     "py_function": "pullback.graph.control.py_function",
     "register_backend": "pullback.plugins.public",

@@ -65,7 +65,7 @@ def vmap(
         AxisError: for an axis that an argument does not have.
         InputTypeError: where `in_axes` or `out_axes` have another structure than what they are for.
     """
-    if randomness not in ("different", "same"):
+    if not isinstance(randomness, str) or randomness not in ("different", "same"):
         raise errors.InputValueError(f'randomness is "different" or "same", got {randomness!r}')
 
     @functools.wraps(f)

@@ -155,6 +155,7 @@ _THIRD = {
     "numpy np": "the namespace is `pb` itself",
     "lax": "functions are in `pb` itself: `pb.conv(x, kernel)`",
     "tree_map tree_util tree": "write Python: `[f(v) for v in model.variables]`",
+    "custom_vjp": "write `pb.custom_gradient`",
     "value_and_gradient": "write `pb.value_and_grad(f)(x)`",
     "jacfwd jacrev": "write `pb.jacobian(f)(x)`",
     "device_put": "write `x.to(\"gpu:0\")`",

@@ -13,7 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
-from pullback import errors
+from pullback import _hints, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._locks import process_lock
@@ -544,6 +544,7 @@ def function(
 def function(
     *, strict: bool = True, limit: int = LIMIT, check: bool = False
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+@_hints.answering
 def function(
     f: Callable[..., Any] | None = None,
     /,
@@ -591,7 +592,6 @@ def function(
     if f is None:
         return functools.partial(function, strict=strict, limit=limit, check=check)
     if isinstance(f, (staticmethod, classmethod)):
-        # In the order in which other decorators take them.
         return type(f)(function(f.__func__, strict=strict, limit=limit, check=check))
     if not callable(f):
         raise errors.InputTypeError(

@@ -18,7 +18,7 @@ from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
-from pullback.layers.call_errors import add_layer_note, check_replacement, with_path
+from pullback.layers.call_errors import add_layer_note, check_replacement, reject_input, with_path
 from pullback.layers.calls import CALLS, FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
@@ -341,6 +341,7 @@ class Layer(Configurable):
             raise explained.with_traceback(error.__traceback__) from error.__cause__ or context
         except Exception as error:
             add_layer_note(self, error, args)
+            reject_input(self, error, args)
             raise
         finally:
             CALLS.depth -= 1
