@@ -226,6 +226,11 @@ def _silu_gradient(g: Array, x: Array, y: Array) -> None:
     y += 1
     y *= s
     y *= g
+    far_left_gradient(g, x, y)
+
+
+def far_left_gradient(g: Array, x: Array, y: Array) -> None:
+    """g times the slope of x * exp(x) below `_SUBNORMAL`, as `_far_left`."""
     far = np.less(x, _SUBNORMAL)
     if far.any():
         left = np.maximum(x[far], -2000)  # exp(-1000) is 0 in every dtype

@@ -218,8 +218,12 @@ def _written(write: Callable[[Array, Array], object], x: Array) -> Array:
 
 
 def _pow(x1: Array, x2: Array) -> Array:
-    if x2.ndim == 0 and x2.dtype.kind not in "iuc" and (exponent := float(x2)) in _POWERS:
-        return _fixed_power(x1, exponent=exponent)
+    if x2.size == 1 and x2.ndim <= x1.ndim and x2.dtype.kind not in "iuc":
+        exponent = float(x2.reshape(()))
+        if exponent == 1:
+            return x1
+        if exponent in _POWERS:
+            return _fixed_power(x1, exponent=exponent)
     try:
         y = np.power(x1, x2)
     except ValueError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.plugins.records import Kernel
-from pullback_numpy.kernels.activations import fresh, in_pieces
+from pullback_numpy.kernels.activations import far_left_gradient, fresh, in_pieces
 from pullback_numpy.kernels.elementwise import where
 from pullback_numpy.typing import Array
 
@@ -85,12 +85,7 @@ def _mish_gradient(g: Array, x: Array, y: Array) -> None:
     y += n
     y /= below
     y *= g
-    far = np.less(x, -80)
-    if far.any():
-        # e is subnormal there, with few digits: it is g (1 + x) e, rounded once.
-        left = np.maximum(x[far], -2 * _FAR)
-        half = np.exp(left * left.dtype.type(0.5))
-        y[far] = g[far] * half * (left + 1) * half
+    far_left_gradient(g, x, y)
 
 
 def _squared_error(predictions: Array, targets: Array, y: Array) -> None:
