@@ -43,7 +43,7 @@ def everything(dtype: DType) -> Array:
 
 
 def same(found: Any, expected: Any) -> Any:
-    """Whether each element is the same, the sign of zeros too, or both are NaN."""
+    """Tests whether each element is the same, the sign of zeros too, or both are NaN."""
     bits = np.dtype(f"u{expected.itemsize}")
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
@@ -60,7 +60,7 @@ def by_dtype(name: str, dtype: DType) -> Callable[..., Any]:
 
 
 def piecewise(name: str, *inputs: Array, **attributes: Any) -> Array:
-    """What NumPy makes of few elements at a time, number by number."""
+    """Returns what NumPy makes of few elements at a time, number by number."""
     parts = [
         KERNELS[name](*(array[i : i + _SMALL] for array in inputs), **attributes)
         for i in range(0, inputs[0].size, _SMALL)

@@ -12,7 +12,7 @@ from pullback_numpy.typing import Array
 
 
 def drawn(draw: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    """Random elements of which many or few are equal, some infinite and some NaN."""
+    """Random elements: many or few are equal, some infinite and some NaN."""
     levels = int(draw.choice([1, 2, 10, 1000, 10**9]))
     x: Array = draw.integers(0, levels, shape).astype(dtype)  # infinities of float16 too
     if x.dtype.kind == "f":

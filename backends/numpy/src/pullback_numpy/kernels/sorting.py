@@ -56,7 +56,7 @@ def _top_k(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, ...]:
 
 
 def _outstanding(rows: Array, k: int, largest: bool) -> Array | None:
-    """What `_selected` returns, if few elements are at least as large as k groups' largest.
+    """Returns what `_selected` does, if few elements are at least as large as k groups' largest.
 
     Each row is dealt to groups. The k-th largest of what the groups have as their largest is a
     bound that at least k elements reach, and of elements in no particular order few more do.
