@@ -119,7 +119,7 @@ def announce(
     owner: object,
     method: Callable[..., object],
     names: Iterable[str] = (),
-    settings: Callable[[Any], object] | None = None,
+    settings: Callable[[Any], Iterable[tuple[Any, ...]]] | None = None,
 ) -> None:
     """Tells the trace that runs in this thread, if one does, of a method that may be the user's.
 
@@ -127,7 +127,7 @@ def announce(
         owner: an optimizer or a metric.
         method: what is about to be called.
         names: the attributes that programs are made for.
-        settings: a function of the owner with more of what they are made for.
+        settings: gives more of what they are made for: functions with the arguments that they get.
     """
     capture = capturing()
     if capture is None:
@@ -135,8 +135,8 @@ def announce(
     title = type(owner).__name__
     for name in names:
         capture.guard(getattr, f"{name} of {title}", owner, name)
-    if settings is not None:
-        capture.guard(settings, f"the settings of {title}", owner)
+    for function, *arguments in settings(owner) if settings is not None else ():
+        capture.guard(function, f"the settings of {title}", *arguments)
     announce_call(method, f"{title}.{method.__name__}")
 
 

@@ -8,7 +8,7 @@ import operator
 import os
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -23,7 +23,15 @@ from pullback.graph.compiled import Compiled, compiled, write_compiled
 from pullback.graph.composites import lowered
 from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
-from pullback.graph.host import Guard, array_of, host_array_of, replace, same
+from pullback.graph.host import (
+    Guard,
+    array_of,
+    contents,
+    host_array_of,
+    kind_of_value,
+    replace,
+    same,
+)
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
@@ -42,6 +50,8 @@ from pullback.graph.signature import (
 )
 from pullback.tensor import Tensor
 
+#: The number of items of a list that code compares one by one.
+UNROLLED = 8
 #: What a program returns for a call that it is not made for.
 MISS = object()
 
@@ -282,19 +292,38 @@ class ProgramWriter:
 
     def _check_guard(self, guard: Guard) -> None:
         function, arguments, value, _ = guard
+        if (
+            function is contents
+            and type(arguments[0]) is list
+            and len(cast("Any", value)) <= UNROLLED
+        ):
+            self._check_items(arguments[0], cast("tuple[Any, ...]", value))
+            return
         texts = [self._source.constant(argument) for argument in arguments]
         if function is getattr and _is_name(arguments[1]):
             now = f"{texts[0]}.{arguments[1]}"
+        elif function is operator.contains:
+            now = f"({texts[1]} in {texts[0]})"
+        elif function is kind_of_value and type(value) is type:
+            now = f"type({texts[0]}.value)"
         elif value is not None and _is_get_of_dict(function) and len(arguments) == 1:
             # What is missing raises, and another program is looked for.
             now = f"{self._source.constant(function.__self__)}[{texts[0]}]"
         else:
             now = f"{self._source.constant(function)}({', '.join(texts)})"
         before = self._source.constant(value)
-        if value is None or type(value) is bool:
+        if value is None or type(value) in (bool, type):
             self._miss_if(f"{now} is not {before}")
         else:
             self._miss_if(f"(now := {now}) is not {before} and not same(now, {before})")
+
+    def _check_items(self, container: list[Any], items: tuple[Any, ...]) -> None:
+        """Checks the items of a list, which is faster one by one than as a tuple of them."""
+        text = self._source.constant(container)
+        test = [f"len({text}) != {len(items)}"]
+        for i, before in enumerate(map(self._source.constant, items)):
+            test.append(f"(now := {text}[{i}]) is not {before} and not same(now, {before})")
+        self._miss_if(" or ".join(test))
 
     def _check_tape(self, joint: Joint) -> None:
         """Checks that the tape outside sees what it saw when the program was made."""
