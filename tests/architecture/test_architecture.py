@@ -28,7 +28,6 @@ LEVELS = (
         "_array_files",
         "_locks",
         "_replacing",
-        "_settings",
         "_namespace.dtypes",
         "casting",
         "shapes",

@@ -181,6 +181,8 @@ class Variable(ArrayMethods, OperatorMethods):
                 # No gradient flows through what is assigned.
                 state.values[id(self)] = wrap(tensor._array, tensor._device)
                 return self
+            if state.again is not None:
+                state.again.note(self)
             if state.capture is not None:
                 state.capture.write(self, tensor)
                 return self
@@ -209,6 +211,8 @@ class Variable(ArrayMethods, OperatorMethods):
             if id(self) in state.values:
                 now = lifted(state.values[id(self)])
                 return self.assign(op(wrap(now._array, now._device), value))
+            if state.again is not None:
+                state.again.note(self)
             if (capture := state.capture) is not None:
                 capture.write(self, self._fitting(method, op(capture.read(self), value)))
                 return self
@@ -263,27 +267,12 @@ class Variable(ArrayMethods, OperatorMethods):
 
     @property
     def trainable(self) -> bool:
-        """True if tapes watch the variable by themselves, and optimizers train it.
-
-        To set it freezes the variable, or has it trained again.
-
-        Raises:
-            VariableError: when it is set to True for a variable that was not made to be trained.
-        """
+        """True if tapes watch the variable by themselves, and optimizers train it."""
         return self._watched
-
-    @trainable.setter
-    def trainable(self, trainable: bool) -> None:
-        if trainable and not self._trainable:
-            raise errors.VariableError(
-                f"{self._label} was made with trainable=False, or has no floating-point dtype; "
-                f"make another one: pb.Variable(value, trainable=True)"
-            )
-        self.frozen = not trainable
 
     @property
     def frozen(self) -> bool:
-        """True if a trainable variable is not trained now; `trainable = False` sets it."""
+        """True if a trainable variable is not trained now; `layer.trainable = False` sets it."""
         return self._frozen
 
     @frozen.setter
@@ -416,6 +405,8 @@ def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:
             other = lifted(other)
             tensor._array, tensor._device = other._array, other._device
             return other._node or CONSTANT
+    if state.again is not None:
+        state.again.note(variable)
     if state.capture is not None:
         traced = state.capture.read(variable)
         tensor._array, tensor._device = traced._array, traced._device

@@ -51,7 +51,7 @@ def needed_nodes(
             node = origin
         if node in seen:
             continue
-        if node.op is not None:
+        if node.op is not None and node not in own:
             serial = node.serial
             if not any(begin <= serial < end for begin, end in intervals):
                 continue
@@ -144,6 +144,8 @@ def backpropagate(
         node, g = entry
         if node in sources:
             collected[node] = g
+            if node in own:
+                continue
         op = node.op
         if op is not None:
             if node.saved is None:
@@ -198,6 +200,8 @@ def _admit(
                 if begin <= -key < end:
                     break
             else:
+                if node in own:
+                    collected[node] = collected[node] + part if node in collected else part
                 continue
         waiting[key] = [node, part]
         heappush(heap, key)

@@ -32,6 +32,11 @@ class _Token:
 _LIVE = SharedCount()
 
 
+def any_live() -> bool:
+    """Returns whether a tape may still be asked for a gradient: then no node is released."""
+    return bool(_LIVE.count)
+
+
 class Watchable(Protocol):
     """An object that a tape can watch besides a tensor: it is read as one, such as a Variable."""
 

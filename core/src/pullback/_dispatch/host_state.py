@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback._dispatch.recording import LOCAL, reject_making
+from pullback._dispatch.recording import LOCAL, is_repeated, reject_making
 from pullback._symbols import TRACES
 
 __all__ = ["HostState"]
@@ -31,7 +31,7 @@ class HostState:
     __slots__ = ("name", "value")
 
     def __init__(self, value: object, name: str) -> None:
-        reject_making(name, holds_values=False)
+        reject_making(name)
         self.value = value
         self.name = name
 
@@ -43,6 +43,8 @@ class HostState:
 
     def set(self, value: object) -> None:
         """Sets the value; a captured function does it when all has gone well."""
+        if is_repeated():
+            return
         if TRACES.count and (capture := LOCAL.state.capture) is not None:
             capture.set(self, value)
         else:

@@ -41,17 +41,24 @@ class RunningBatch(Protocol):
         """The device that its tensors are on."""
 
 
+class RepeatedCall(Protocol):
+    """A call of a function that is called once more for its gradient."""
+
+    #: False in the first call, which notes what the second one needs.
+    is_repeated: bool
+
+    def note(self, variable: Any) -> None:
+        """Keeps the value of a variable that is about to be read or written."""
+
+    def draw(self, generator: Any, words: int) -> tuple[int, int]:
+        """The key and counter of random numbers: the same in both calls."""
+
+
 class Capturing(Protocol):
     """The trace of a captured function, as what it has to know of announces it."""
 
     #: The device that stands for the real one in the trace.
     device: Device
-
-    def building(self, device: Device) -> AbstractContextManager[object]:
-        """Enters what a layer makes its variables in, for inputs on a device."""
-
-    def reject_making(self, what: str, *, holds_values: bool) -> None:
-        """Ends the trace, because something is made that stays."""
 
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted."""
@@ -61,6 +68,9 @@ class Capturing(Protocol):
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
+
+    def renewing(self, after: Tensor) -> AbstractContextManager[None]:
+        """Has the calls of a block be others than those before, when a tensor is there."""
 
     def stop_gradient(self, tensor: Tensor) -> Tensor:
         """The tensor as a constant for all tapes."""

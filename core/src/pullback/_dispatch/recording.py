@@ -20,7 +20,12 @@ from pullback._symbols import TRACES, Break, HostNumber, SharedCount
 
 if TYPE_CHECKING:
     from pullback._dispatch.host_state import HostState
-    from pullback._dispatch.protocols import Capturing, RecordingTape, RunningBatch
+    from pullback._dispatch.protocols import (
+        Capturing,
+        RecordingTape,
+        RepeatedCall,
+        RunningBatch,
+    )
     from pullback.devices import Device
     from pullback.tensor import Tensor
 
@@ -33,19 +38,21 @@ def capturing() -> Capturing | None:
     return LOCAL.state.capture if TRACES.count else None
 
 
-def reject_making(what: str, *, holds_values: bool = True) -> None:
+def reject_making(what: str) -> None:
     """Ends the trace that runs in this thread, if one does: something is made that stays.
 
     Args:
         what: what is made: "a variable".
-        holds_values: whether the values of tensors are in it.
 
     Raises:
         Break: if there is one.
     """
-    capture = capturing()
-    if capture is not None:
-        capture.reject_making(what, holds_values=holds_values)
+    if capturing() is not None:
+        raise Break(
+            f"makes {what}",
+            "make it before; layers and optimizers make theirs when they are first called",
+            made=True,
+        )
 
 
 def reject_use(reason: str, way_out: str) -> None:
@@ -75,12 +82,20 @@ def effect(
     Returns:
         Whether it will be called later.
     """
+    if is_repeated():
+        return True
     capture = LOCAL.state.capture if TRACES.count else None
     if capture is None:
         function(*arguments)
         return False
     capture.effect(function, *arguments, sets=sets)
     return True
+
+
+def is_repeated() -> bool:
+    """Returns whether a function runs once more in this thread: what it changes, it has changed."""
+    again = LOCAL.state.again
+    return again is not None and again.is_repeated
 
 
 def when(condition: Tensor, function: Callable[[], object]) -> None:
@@ -119,7 +134,7 @@ def announce(
     owner: object,
     method: Callable[..., object],
     names: Iterable[str] = (),
-    settings: Callable[[Any], Iterable[tuple[Any, ...]]] | None = None,
+    settings: Callable[[Any], object] | None = None,
 ) -> None:
     """Tells the trace that runs in this thread, if one does, of a method that may be the user's.
 
@@ -127,7 +142,7 @@ def announce(
         owner: an optimizer or a metric.
         method: what is about to be called.
         names: the attributes that programs are made for.
-        settings: gives more of what they are made for: functions with the arguments that they get.
+        settings: a function of the owner with more of what they are made for.
     """
     capture = capturing()
     if capture is None:
@@ -135,8 +150,8 @@ def announce(
     title = type(owner).__name__
     for name in names:
         capture.guard(getattr, f"{name} of {title}", owner, name)
-    for function, *arguments in settings(owner) if settings is not None else ():
-        capture.guard(function, f"the settings of {title}", *arguments)
+    if settings is not None:
+        capture.guard(settings, f"the settings of {title}", owner)
     announce_call(method, f"{title}.{method.__name__}")
 
 
@@ -284,8 +299,8 @@ class ThreadState:
     """The tapes that record in one thread, innermost last."""
 
     __slots__ = (
-        "capture", "follower", "next_serial", "oldest_serial", "paused", "recording", "runs",
-        "tapes", "values",
+        "again", "capture", "follower", "next_serial", "oldest_serial", "paused", "recording",
+        "runs", "tapes", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -299,6 +314,8 @@ class ThreadState:
         self.runs: list[RunningBatch] = []
         #: What variables are read as in `functional_call`, by their identity.
         self.values: dict[int, Tensor] = {}
+        #: The call of a function that will be called again, or that is now (`remat`).
+        self.again: RepeatedCall | None = None
         self.paused = 0
         #: tapes and not paused
         self.recording = False

@@ -112,12 +112,9 @@ def slots_of(kind: type) -> list[tuple[str, Any]]:
 
 
 def in_python(kind: type, name: str) -> bool:
-    """Returns whether a class has a method in Python under a name; each object its own, maybe."""
+    """Returns whether a class has a method in Python under a name."""
     found = find(kind, name)
-    return found is not None and (
-        is_a(found.value, FunctionType)
-        or (is_a(found.value, types.MemberDescriptorType) and is_framework(kind))
-    )
+    return found is not None and is_a(found.value, FunctionType)
 
 
 def is_input(value: object) -> bool:

@@ -37,7 +37,7 @@ from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced, TracedDevice, operand_of
 from pullback.graph.changes import Changes, Held
 from pullback.graph.composites import body_of
-from pullback.graph.control.op import STOP_GRADIENT
+from pullback.graph.control.op import BARRIER, STOP_GRADIENT
 from pullback.graph.graph import Call, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.host import Guard, Number, array_of, line_of_program
 from pullback.graph.reads import Reads
@@ -76,6 +76,10 @@ class Recorder(Trace):
         self.custom = ""
         #: What was traced, if arrays are to be taken out of it after the trace.
         self.traced: list[weakref.ref[Traced]] | None = None
+        #: In a function that is called again: what it reads in place of what was there before, by
+        #: the values in the graph, and the array that has to be there first.
+        self._renewed: dict[Value, Traced] | None = None
+        self._after: Traced | None = None
         #: What ended the trace early, also if the function has caught it.
         self.broken: Break | None = None
 
@@ -85,18 +89,6 @@ class Recorder(Trace):
         return device
 
     # What is announced -------------------------------------------------------------------------
-
-    def building(self, device: Device) -> Device:
-        """The device that a layer makes its variables on, which ends the trace."""
-        return device
-
-    def reject_making(self, what: str, *, holds_values: bool) -> NoReturn:
-        """Ends the trace, because something is made that stays."""
-        raise Break(
-            f"makes {what}",
-            "make it before; layers and optimizers make theirs when they are first called",
-            made=True,
-        )
 
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted: it is none of a trace."""
@@ -137,6 +129,28 @@ class Recorder(Trace):
         if self.is_differentiated:
             array = self._run(STOP_GRADIENT, _unchanged, array)
         return wrap(array, self.device, CONSTANT)
+
+    @contextmanager
+    def renewing(self, after: Tensor) -> Iterator[None]:
+        """Has the calls of a block be others than those before, when a tensor is there."""
+        before = self._renewed, self._after
+        self._renewed, self._after = {}, self.lift(after)._array
+        try:
+            yield
+        finally:
+            self._renewed, self._after = before
+
+    def _renew(self, traced: Traced) -> Traced:
+        """The array that is read in place of one from before the block."""
+        renewed, after = self._renewed, self._after
+        if renewed is None or traced is after or traced.value.name in self._constants:
+            return traced
+        if traced.value not in renewed:
+            self._renewed = None
+            array: Any = self._run(BARRIER, _first, traced, after)
+            self._renewed = renewed
+            renewed[traced.value] = renewed[array.value] = array
+        return renewed[traced.value]
 
     def custom_gradient(self, name: str) -> None:
         """Allows a function with a gradient of its own: the tapes of the trace record that."""
@@ -375,6 +389,8 @@ class Recorder(Trace):
 
     def _new(self, array: Native, value: Value) -> Traced:
         traced = Traced(array, value)
+        if self._renewed is not None:
+            self._renewed[value] = traced
         if self.traced is not None:
             self.traced.append(weakref.ref(traced))
         return traced
@@ -416,6 +432,7 @@ class Recorder(Trace):
 
     def _run_body(self, op: Op, /, *inputs: Any, **attributes: Any) -> Any:
         """Records a composite as one call with the calls of its body inside."""
+        inputs = tuple(each(self._renew, x) for x in inputs)
         begin = len(self._calls)
         tensors = [each(lambda traced: wrap(traced, self.device), x) for x in inputs]
         with paused():
@@ -439,6 +456,7 @@ class Recorder(Trace):
         self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
         self._check_running()
+        inputs = tuple(each(self._renew, x) for x in inputs)
         if not op.own:
             return super()._run(op, kernel, *inputs, **attributes)
         with unfollowed():
@@ -505,6 +523,10 @@ def _decided(function: Callable[[Any], Any], formula: _Formula) -> Any:
 
 
 def _unchanged(x: Native) -> Native:
+    return x
+
+
+def _first(x: Native, _: Native) -> Native:
     return x
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pullback import errors
-from pullback._settings import SETTINGS
 from pullback.dtypes import DType, as_dtype
 from pullback.plugins.observation import observed
 from pullback.plugins.records import (
@@ -399,7 +398,6 @@ class Backend:
         for i in range(len(self.tables)):
             # A new dict: another thread may be about to write into the old one.
             self.tables[i] = {}
-        SETTINGS.change()
 
     def all_kernels(self) -> Iterator[tuple[str, Kernel]]:
         """Every registered kernel, after the name of its op."""

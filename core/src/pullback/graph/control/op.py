@@ -74,8 +74,9 @@ def control_op(name: str, outputs: int) -> ControlOp:
 
 def known_op(name: str, outputs: int) -> Op | None:
     """The op of a name that only graphs call; None for an unknown one."""
-    if name == STOP_GRADIENT.name:
-        return STOP_GRADIENT
+    for op in (STOP_GRADIENT, BARRIER):
+        if name == op.name:
+            return op
     return control_op(name, outputs) if name in KINDS else None
 
 
@@ -90,6 +91,20 @@ class _StopGradient(GraphOp):
         self.dtype = DTypeRule(lambda operands, **_: Resolution(operands, operands))
 
 
+class _Barrier(GraphOp):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        inputs = Input("x", Arity.ONE), Input("after", Arity.ONE)
+        why = "It is x, for calls that come after another one."
+        super().__init__("barrier", inputs, (), list, 1, why, lambda x, after: x)
+        self.shape = lambda x, after: x
+        self.dtype = DTypeRule(lambda operands, **_: Resolution(operands, operands[:1]))
+
+
+#: An array that is read again when another one is there: no pass may join the calls on it with
+#: those on the array itself, or do them earlier.
+BARRIER = _Barrier()
 #: Says in a graph that no gradient flows back; `pullback._autodiff.functional` has its function.
 STOP_GRADIENT = _StopGradient()
 
