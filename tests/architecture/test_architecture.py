@@ -28,6 +28,7 @@ LEVELS = (
         "_array_files",
         "_locks",
         "_replacing",
+        "_settings",
         "_namespace.dtypes",
         "casting",
         "shapes",

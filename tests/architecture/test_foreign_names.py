@@ -124,6 +124,7 @@ CALLABLES = {
     "data": [v for k, v in inspect.getmembers(pb.data.Dataset, callable) if k[0] != "_"],
     "training": [getattr(pb.Model, n) for n in ("compile", "fit", "evaluate", "predict")],
     "variable": [pb.Variable],
+    "graph": [pb.function],
     "": [
         *(getattr(pb, n) for n in pb.__all__ if inspect.isfunction(getattr(pb, n))),
         *(getattr(pb.random, n) for n in pb.random.__all__ if n != "default_generator"),
@@ -324,6 +325,8 @@ WRONG_CALLS = {
     "pb.Variable(1.0, requires_grad=False)": "write `trainable=`",
     "pb.tensor([1.0])": "write `pb.asarray(x)`",
     "pb.Sequential([]).compile('adam', loss_fn='mse')": "write `loss=`",
+    "pb.function(len, jit_compile=True)": "leave it out: a program is compiled as well",
+    "pb.function(input_signature=[])": "`limit=` says for how many",
     "pb.Sequential([]).fit([1.0], workers=3)": "pb.data.Dataset.map(f, parallel=4",
 }
 

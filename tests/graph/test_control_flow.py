@@ -511,7 +511,7 @@ def test_layers_in_loops():
         (lambda x: x if x[0] > 0 else -x, "looks at the values of a tensor"),
         (
             lambda x: MEAN(x[0]),
-            "changes an optimizer, a metric or other state in body_fn of",
+            "changes an optimizer, a metric or other state, or prints, in body_fn of",
         ),
     ],
 )

@@ -132,3 +132,68 @@ def test_what_it_makes_is_on_the_real_device():
     for _ in range(3):
         assert captured(pb.asarray(X)).tolist() == (X * 2).tolist()
     assert [y.tolist() for y in kept] == [X.tolist()] * 3
+
+
+# For its effect ----------------------------------------------------------------------------------
+
+
+def test_effects_come_at_each_run_in_order_with_its_tensors_and_numbers():
+    """Eager calls and captured ones have the same effects, also where numbers become inputs."""
+
+    def run(seen, x, k):
+        pb.py_function(lambda tree, k: seen.append((tree["x"].tolist(), k)), {"x": x * 2}, k)
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sum(x * x) * k
+            pb.py_function(lambda y: seen.append(y.item()), y)
+        seen_last = pb.py_function(seen.append, "last")
+        assert seen_last is None
+        return tape.gradient(y, x)
+
+    eager, captured = [], []
+    f = pb.function(lambda x, k: run(captured, x, k))
+    for i in range(8):
+        x = pb.asarray(X + i)
+        assert run(eager, x, i).tolist() == f(x, i).tolist()
+    assert captured == eager
+    assert len(eager) == 24
+    with pytest.raises(ZeroDivisionError):
+        pb.function(lambda x: pb.py_function(lambda x: 1 / 0, x))(pb.asarray(X))
+
+
+def test_prints_of_a_captured_function_are_those_of_eager_calls(capsys):
+    def f(x, name, k):
+        pb.print(name, {"x": x, "k": [k, x[0]]}, sep="|", end=";\n")
+        pb.print()
+        return x + 1
+
+    arguments = [(pb.asarray(X + i), "ab"[i % 2], 0.5 * i) for i in range(8)]
+    for x, name, k in arguments:
+        print(name, {"x": x, "k": [k, x[0]]}, sep="|", end=";\n\n")
+    plain = capsys.readouterr().out
+    for call in (f, pb.function(f)):
+        for each in arguments:
+            call(*each)
+        assert capsys.readouterr().out == plain
+
+
+def test_effects_in_branches_name_the_way_out_and_those_of_short_loops_come_at_each_step():
+    seen = []
+
+    def branch(x):
+        pb.py_function(seen.append, "no")
+        return x
+
+    f = pb.function(lambda x: pb.cond(x[0] > 0, branch, lambda x: x + 1, x))
+    with pytest.raises(pb.errors.CaptureError, match=r"or prints, in true_fn .* do it after that"):
+        f.lower(pb.asarray(X))
+
+    def step(c, x):
+        pb.py_function(lambda x: seen.append(x.item()), x)
+        return c + x, c
+
+    seen.clear()
+    g = pb.function(lambda x: pb.scan(step, pb.asarray(0.0), x))
+    for _ in range(4):
+        g(pb.asarray(X))
+    assert seen == X.tolist() * 4

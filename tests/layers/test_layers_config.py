@@ -175,6 +175,14 @@ def test_errors_name_the_path_and_the_shape(name, built):
         assert not said or str(wrong) in said
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_no_tensor_is_an_error_that_names_the_layer(name):
+    make, _ = MADE[name]
+    for value in ("title", None, {"a": 1}, object()):
+        with pytest.raises(pb.errors.PullbackError, match=r"^[\w/]+ \(\w+\)"):
+            make()(value, training=True)
+
+
 @pytest.mark.parametrize("name", MERGES)
 def test_merges(name):
     layer = getattr(L, name)(name="here")

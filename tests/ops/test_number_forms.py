@@ -74,7 +74,8 @@ def test_powers_are_as_accurate_as_pow(exponent, dtype):
         tensor = pb.asarray(x)
         one = pb.asarray(exponent, dtype=dtype)
         # The operator, its number in a tensor, and the body that other backends run.
-        results = [tensor**exponent, tensor ** float(exponent), pb.pow(tensor, one)]
+        results = [tensor**exponent, tensor ** float(exponent)]
+        results += [pb.pow(tensor, one), pb.pow(tensor, one[None])]
         if exponent not in (1, 2, -1):
             results.append(pb.ops.fixed_power.spec.body(tensor, exponent=exponent))
         for found in results:
@@ -146,8 +147,9 @@ def test_what_has_no_form_is_computed_as_before(kind):
     ).tolist()
 
 
-@pytest.mark.parametrize("exponent", [*EXPONENTS, 6, 1.5])
-def test_gradients_are_those_of_pow(exponent):
+@pytest.mark.parametrize("exponent", [*EXPONENTS, 0, 6, 1.5])
+@pytest.mark.parametrize("shape", [None, (), (1,), (7,)])
+def test_gradients_are_those_of_pow(exponent, shape):
     point = np.linspace(0.3, 3, 7)
 
     def slopes(function):
@@ -172,7 +174,8 @@ def test_gradients_are_those_of_pow(exponent):
         n * (n - 1) * point ** (n - 2),
         n * (n - 1) * (n - 2) * point ** (n - 3),
     ]
-    for found, exact in zip(slopes(lambda x: x**n), expected, strict=True):
+    given = n if shape is None else pb.full(shape, n, dtype="float64")
+    for found, exact in zip(slopes(lambda x: x**given), expected, strict=True):
         np.testing.assert_allclose(found.numpy(), exact, rtol=1e-12, atol=1e-12)
 
 

@@ -554,3 +554,36 @@ class TestCallback:
             model.fit(x, x, verbose=False)
         (path,) = Path(tmp_path).iterdir()
         assert len(list(EventFileLoader(str(path)).Load())) == 1
+
+
+def test_a_captured_step_records_what_an_eager_one_does(tmp_path):
+    """Values, steps from a variable, conditions and writers are those of each run."""
+
+    def run(folder, wrap):
+        step, weights = pb.Variable(0), pb.Variable([1.0, 2.0])
+
+        def train(x, rate):
+            weights.assign_sub(rate * x)
+            step.assign_add(1)
+            pb.summary.scalar("loss", pb.sum(weights), step)
+            pb.summary.scalar("rate", rate, step)
+            pb.summary.histogram("weights", weights, step, buckets=3)
+            pb.summary.image("picture", pb.reshape(weights, (1, 1, 2, 1)), step)
+            pb.summary.text("note", "same", step)
+
+        call = wrap(train)
+        call(pb.asarray([0.1, 0.2]), 1.0)
+        writer = pb.summary.create_file_writer(folder)
+        with writer.as_default(), pb.summary.record_every(2):
+            for i in range(7):
+                call(pb.asarray([0.1, 0.2]) * i, 0.25 * i)
+        writer.close()
+        shown = read(folder)
+        histograms = [(h.step, h.histogram_value) for h in shown.Histograms("weights")]
+        images = [(i.step, i.encoded_image_string) for i in shown.Images("picture/image")]
+        texts = [t.step for t in shown.Tensors("note/text_summary")]
+        return scalars(folder, "loss"), scalars(folder, "rate"), histograms, images, texts
+
+    eager = run(tmp_path / "eager", lambda f: f)
+    assert run(tmp_path / "captured", pb.function) == eager
+    assert [step for step, _ in eager[0]] == [2, 4, 6, 8]

@@ -223,6 +223,15 @@ class TestTapes:
         assert tape.watched_variables() == ()
         w.frozen = False
         assert w.trainable
+        w.trainable = False
+        assert w.frozen
+        w.trainable = True
+        assert w.trainable
+        assert not w.frozen
+        for fixed in (pb.Variable(3.0, trainable=False), pb.Variable(3)):
+            fixed.trainable = False
+            with pytest.raises(pb.errors.VariableError, match="was made with trainable=False"):
+                fixed.trainable = True
         constant = pb.Variable(3.0, trainable=False)
         constant.frozen = True
         constant.frozen = False

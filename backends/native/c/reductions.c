@@ -193,13 +193,6 @@ static int reduce_groups(const void *x, Groups *all, const Reduction *how, doubl
 static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
                          int mean) {
     Groups all;
-    if (is_plain_bfloat16(x)) {
-        PyObject *wide = widened(x), *y = wide ? reduced(wide, axis, keep, how, mean) : NULL;
-        PyObject *narrow = y ? narrowed(y) : NULL;
-        Py_XDECREF(wide);
-        Py_XDECREF(y);
-        return narrow;
-    }
     if (!axis || !keep || !(axis == Py_None || PyTuple_CheckExact(axis)) || !PyArray_CheckExact(x)
         || !PyArray_ISBEHAVED_RO(as_array(x)) || !size(x)
         || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE)

@@ -188,12 +188,15 @@ PyObject *filled(ElementsArgs *args, PyObject *const *x, double cost) {
     int all_repeated = layout.ndim > 0;
     for (int k = 0; k < args->operands; k++) {
         Operand *operand = &args->x[k];
-        int is_repeated = 1;
-        for (int axis = 0; axis < args->axes; axis++)
+        int is_repeated = 1, is_plain = 1;
+        ptrdiff_t step = SIZE_OF(operand->type);
+        for (ptrdiff_t axis = args->axes - 1; axis >= 0; axis--) {
             is_repeated = is_repeated && (!operand->steps[axis] || !args->shape[axis]);
+            is_plain = is_plain && (operand->steps[axis] == step || args->shape[axis] == 1);
+            step *= args->shape[axis];
+        }
         operand->is_repeated = is_repeated;
-        operand->is_plain =
-            args->axes == 1 && (operand->steps[0] == SIZE_OF(operand->type) || args->shape[0] == 1);
+        operand->is_plain = is_plain;
         all_repeated = all_repeated && is_repeated;
         cost += operand->is_plain && operand->type == args->type ? 0 : COST;
     }

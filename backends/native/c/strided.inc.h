@@ -76,8 +76,12 @@ INLINE void narrow_to_odd(const double *restrict x, ptrdiff_t count, float *rest
 /* `count` elements that are `step` bytes apart. */
 #define GATHER(T)                                                                                  \
     static void gather_##T(const char *x, ptrdiff_t step, ptrdiff_t count, T *restrict y) {        \
+        const T one = *(const T *)x;                                                               \
         if (step == sizeof(T))                                                                     \
             memcpy(y, x, (size_t)count * sizeof(T));                                               \
+        else if (!step)                                                                            \
+            for (ptrdiff_t i = 0; i < count; i++)                                                  \
+                y[i] = one;                                                                        \
         else if (step == 2 * sizeof(T))                                                            \
             for (ptrdiff_t i = 0; i < count; i++)                                                  \
                 y[i] = ((const T *)x)[2 * i];                                                      \
@@ -101,17 +105,24 @@ static void gather(ptrdiff_t size, const char *x, ptrdiff_t step, ptrdiff_t coun
         gather_uint64_t(x, step, count, (uint64_t *)y);
 }
 
+/* Where the element `first` of an operand is, and its index. */
+INLINE const char *place_of(const ElementsArgs *args, const Operand *operand, ptrdiff_t first,
+                            ptrdiff_t *index) {
+    const char *x = operand->at;
+    for (ptrdiff_t axis = args->axes - 1; axis >= 0; axis--) {
+        index[axis] = first % args->shape[axis];
+        first /= args->shape[axis];
+        x += index[axis] * operand->steps[axis];
+    }
+    return x;
+}
+
 /* The elements of an operand from `first` on, in the order of the result. */
 static void gather_block(const ElementsArgs *args, const Operand *operand, ptrdiff_t first,
                          ptrdiff_t count, char *y) {
     const ptrdiff_t *shape = args->shape, *steps = operand->steps, last = args->axes - 1;
-    const char *x = operand->at;
     ptrdiff_t index[MOST_AXES], size = SIZE_OF(operand->type);
-    for (ptrdiff_t axis = last; axis >= 0; axis--) {
-        index[axis] = first % shape[axis];
-        first /= shape[axis];
-        x += index[axis] * steps[axis];
-    }
+    const char *x = place_of(args, operand, first, index);
     while (1) {
         ptrdiff_t run = least(count, shape[last] - index[last]);
         gather(size, x, steps[last], run, y);
@@ -195,21 +206,35 @@ static void run_on(const ElementsArgs *args, const void *const *x, void *y, ptrd
     TABLE[args->loop](0, count, &with);
 }
 
+/* Rows of this size are taken one by one, and read where they are. Blocks of shorter ones are whole
+ * rows, so that a row that is repeated is gathered once. */
+#define LONG_ROW 256
+
 LOOP(elements, ElementsArgs) {
     Room rooms[MOST_OPERANDS], raw, between, result;
     const void *x[MOST_OPERANDS] = {NULL};
     const ptrdiff_t type = args->type, stored = args->y_type, converts = args->loop < 0;
-    const ptrdiff_t most = STRIDED_BLOCK / SIZE_OF(type);
-    for (ptrdiff_t first = from; first < to; first += most) {
-        ptrdiff_t count = least(most, to - first);
+    const ptrdiff_t last = args->axes - 1, row = args->shape[last];
+    const ptrdiff_t room = STRIDED_BLOCK / SIZE_OF(type);
+    const int by_rows = last && row >= LONG_ROW, whole = last == 1 && row < LONG_ROW && row;
+    const ptrdiff_t most = whole ? room - room % row : room;
+    for (ptrdiff_t first = from, count; first < to; first += count) {
+        count = least(whole && first % row ? row - first % row : most, to - first);
+        if (by_rows)
+            count = least(count, row - first % row);
         char *y = args->y + first * SIZE_OF(stored);
         for (ptrdiff_t k = 0; k < args->operands; k++) {
             const Operand *operand = &args->x[k];
             int widens = operand->type != type && operand->type != BOOLEAN;
-            if (operand->is_repeated && first != from)
+            /* As it was in the block before, which began with a row, too. */
+            int repeats = whole && !converts && !operand->steps[0] && first - from >= row;
+            if ((operand->is_repeated && first != from) || repeats)
                 continue;
             if (operand->is_plain) {
                 x[k] = operand->at + first * SIZE_OF(operand->type);
+            } else if (by_rows && operand->steps[last] == SIZE_OF(operand->type)) {
+                ptrdiff_t index[MOST_AXES];
+                x[k] = place_of(args, operand, first, index);
             } else {
                 char *gathered = (widens ? &raw : &rooms[k])->bytes;
                 gather_block(args, operand, first, count, gathered);

@@ -53,6 +53,18 @@ typedef struct {
     const float *bias; /* a row that is added in place of what c holds, where c is added; or NULL */
 } Terms;
 
+/* Writes the first columns of a tile, or their sums with `base`. Not inlined: it is the greater
+ * part of a tile's code, and the rarer one. */
+__attribute__((noinline)) static void write_part(const float *held, ptrdiff_t rows, float *c,
+                                                 ptrdiff_t step_c, ptrdiff_t columns,
+                                                 const float *base, ptrdiff_t step_base) {
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++) {
+            float own = held[i * TILE_COLUMNS + j];
+            c[i * step_c + j] = base ? base[i * step_base + j] + own : own;
+        }
+}
+
 /* Writes or adds a tile of `rows` rows and `columns` columns, held in `vectors` vectors, to c.
  * The first four are constants wherever this is called. */
 INLINE void tile(const int rows, const int vectors, const int transposed, const int keeps,
@@ -114,15 +126,14 @@ INLINE void tile(const int rows, const int vectors, const int transposed, const 
             }
         }
     } else {
+        Vec held[TILE_ROWS][VECTORS];
         _Pragma("GCC unroll 16")
         for (int i = 0; i < rows; i++) {
-            float row[TILE_COLUMNS], *target = c + i * step_c;
             _Pragma("GCC unroll 4")
             for (int v = 0; v < vectors; v++)
-                *(Vec *)(row + v * WIDTH) = sum[i][v];
-            for (ptrdiff_t j = 0; j < columns; j++)
-                target[j] = add ? base[i * step_base + j] + row[j] : row[j];
+                held[i][v] = sum[i][v];
         }
+        write_part((const float *)held, rows, c, step_c, columns, add ? base : NULL, step_base);
     }
 }
 

@@ -131,6 +131,21 @@ def test_shapes_broadcast_as_numpy_has_them(shapes, dtype):
             same(found, expected)
 
 
+def test_rows_and_columns_repeat_in_arrays_of_any_width(instructions):
+    """Rows are taken whole, or one by one, and pieces of threads begin anywhere in them."""
+    for width in (1, 2, 7, 100, 255, 256, 257, 1000, 1025, 4099):
+        rows = 70_001 // width
+        for dtype in ("float32", "float16", "float64", "int64"):
+            x, row, column = values((rows, width), dtype), (1, width), (rows, 1)
+            for other in (values(row, dtype), values(column, dtype), values(row, dtype)[:, ::-1]):
+                with number_of_threads(int(rng.integers(1, 4))), np.errstate(all="ignore"):
+                    same(_native.subtract(x, other), np.subtract(x, other))
+                    same(_native.less(other, x[:, ::-1]), np.less(other, x[:, ::-1]))
+        condition, x1, x2 = (values(shape, "float32") for shape in ((rows, 1), row, column))
+        condition = condition > 0
+        same(_native.where(condition, x1, x2), np.where(condition, x1, x2))
+
+
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
 def test_results_lie_in_memory_as_numpy_has_them(axes):
     for dtype in ("float32", "float64", "float16", "int32"):

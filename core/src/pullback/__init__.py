@@ -137,7 +137,10 @@ if TYPE_CHECKING:
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
     from pullback.graph.control.functions import *
+    from pullback.graph.control.py_function import print as print
     from pullback.graph.control.py_function import py_function as py_function
+    from pullback.graph.eval_shape import TensorSpec as TensorSpec
+    from pullback.graph.eval_shape import eval_shape as eval_shape
     from pullback.graph.function import function as function
     from pullback.graph.saved.program import load_program as load_program
     from pullback.layers import Model as Model
@@ -167,11 +170,13 @@ _LAZY = {
     "PackInfo": "pullback.plugins.public",
     "Profile": "pullback.profiling",
     "Sequential": "pullback.layers",
+    "TensorSpec": "pullback.graph.eval_shape",
     "Variable": "pullback.variable",
     "backends": "pullback.plugins.public",
     "cond": "pullback.graph.control.functions",
     "custom_gradient": "pullback._autodiff.custom_gradient",
     "default_dtype": "pullback._namespace.defaults",
+    "eval_shape": "pullback.graph.eval_shape",
     "fori_loop": "pullback.graph.control.functions",
     "function": "pullback.graph.function",
     "functional_call": "pullback.state.functional",
@@ -185,6 +190,7 @@ _LAZY = {
     "latest_checkpoint": "pullback.checkpoint",
     "load_program": "pullback.graph.saved.program",
     "ops_plugins": "pullback.plugins.public",
+    "print": "pullback.graph.control.py_function",
     "profile": "pullback.profiling",
     "py_function": "pullback.graph.control.py_function",
     "register_backend": "pullback.plugins.public",

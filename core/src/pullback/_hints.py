@@ -24,6 +24,7 @@ __all__ = [
     "answer_constructor",
     "answer_module",
     "answer_module_call",
+    "answering",
     "check_keywords",
     "close_names",
     "device_advice",
@@ -98,6 +99,8 @@ def close_names(
 def answer_module(name: str, elsewhere: Iterable[str] = ()) -> Callable[[str], Any]:
     """Returns the `__getattr__` of a module, for names that are not there.
 
+    `dir` of the module lists what is public then.
+
     Args:
         name: the name of the module.
         elsewhere: the names of modules in which a name that is not in this one may be.
@@ -106,7 +109,13 @@ def answer_module(name: str, elsewhere: Iterable[str] = ()) -> Callable[[str], A
     def missing(attribute: str) -> Any:
         raise MissingName(name, attribute, tuple(elsewhere))
 
+    names = vars(sys.modules[name])
+    names.setdefault("__dir__", lambda: [*names["__all__"], *filter(_is_special, names)])
     return missing
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 class MissingName(AttributeError):
@@ -251,7 +260,7 @@ def answer_calls(*parts: Any) -> None:
                     if base.__module__.startswith("pullback."):
                         _answer_methods(base, ["__init__"])
             elif isinstance(value, FunctionType) and value.__module__ == part.__name__:
-                setattr(part, name, _answering(value))
+                setattr(part, name, answering(value))
 
 
 def answer_constructor(cls: type) -> None:
@@ -263,12 +272,13 @@ def _answer_methods(cls: type, names: Iterable[str]) -> None:
     for name in names:
         value = vars(cls).get(name)
         if isinstance(value, FunctionType):
-            setattr(cls, name, _answering(value))
+            setattr(cls, name, answering(value))
         elif isinstance(value, (staticmethod, classmethod)):
-            setattr(cls, name, type(value)(_answering(value.__func__)))
+            setattr(cls, name, type(value)(answering(value.__func__)))
 
 
-def _answering(function: Callable[..., T]) -> Callable[..., T]:
+def answering(function: Callable[..., T]) -> Callable[..., T]:
+    """Returns the function with errors on arguments that do not fit which say what to write."""
     if hasattr(function, "__wrapped__"):
         return function
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from pullback import errors
 from pullback._hints import device_advice
 from pullback._operators import OPERATORS
+from pullback._settings import SETTINGS
 from pullback.plugins import observation
 from pullback.plugins.backend import KINDS, Backend
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
@@ -97,12 +98,14 @@ class Device:
         return bool(OPERATORS.any(condition))
 
     def __enter__(self) -> Self:
+        SETTINGS.enter()
         _context.outer.append(_context.device)
         _context.device = self
         return self
 
     def __exit__(self, *_: object) -> None:
         _context.device = _context.outer.pop()
+        SETTINGS.leave()
 
     def __str__(self) -> str:
         return self._str
@@ -156,6 +159,7 @@ def _forget() -> None:
         # A new dict: another thread may be about to put into the old one what it has looked up.
         _named = {}
         _chosen = _default = chosen
+    SETTINGS.change()
 
 
 def _registry() -> Registry:
@@ -271,6 +275,7 @@ def default_device() -> Device:
             # A device that was chosen, or a backend registered, meanwhile comes first.
             if _default is None and _named is names:
                 _default = default
+        SETTINGS.change()
     return default
 
 
@@ -284,6 +289,7 @@ def set_default_device(device: DeviceLike | None) -> None:
     chosen = None if device is None else as_device(device)
     with _LOCK:
         _chosen = _default = chosen
+    SETTINGS.change()
 
 
 def _first() -> Device:

@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from pullback import errors
+from pullback._settings import SETTINGS
 from pullback._storage_dtypes import STORAGE as STORAGE
 from pullback._storage_dtypes import storage_message
 
@@ -142,6 +143,7 @@ def set_defaults(real: DType) -> None:
     DEFAULT_INT = int64 if real == float64 else int32
     for kind, dtype in ((int, DEFAULT_INT), (float, DEFAULT_FLOAT), (complex, DEFAULT_COMPLEX)):
         _PYTHON[kind] = _PYTHON[kind.__name__] = dtype
+    SETTINGS.change()
 
 
 def as_dtype(value: DTypeLike) -> DType:

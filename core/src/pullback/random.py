@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import LOCAL, capturing, reject_use
+from pullback._dispatch.recording import LOCAL, capturing, reject_making, reject_use
 from pullback._numerics.philox import philox
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
@@ -85,7 +85,9 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
-        self.seed(int.from_bytes(os.urandom(16), "little") if seed is None else seed)
+        reject_making("a generator", holds_values=False)
+        number = int.from_bytes(os.urandom(16), "little") if seed is None else seed
+        self._key, self._counter = as_int(number, "an integer seed") % _KEYS, 0
 
     # State ---------------------------------------------------------------------------------------
 

@@ -267,12 +267,27 @@ class Variable(ArrayMethods, OperatorMethods):
 
     @property
     def trainable(self) -> bool:
-        """True if tapes watch the variable by themselves, and optimizers train it."""
+        """True if tapes watch the variable by themselves, and optimizers train it.
+
+        To set it freezes the variable, or has it trained again.
+
+        Raises:
+            VariableError: when it is set to True for a variable that was not made to be trained.
+        """
         return self._watched
+
+    @trainable.setter
+    def trainable(self, trainable: bool) -> None:
+        if trainable and not self._trainable:
+            raise errors.VariableError(
+                f"{self._label} was made with trainable=False, or has no floating-point dtype; "
+                f"make another one: pb.Variable(value, trainable=True)"
+            )
+        self.frozen = not trainable
 
     @property
     def frozen(self) -> bool:
-        """True if a trainable variable is not trained now; `layer.trainable = False` sets it."""
+        """True if a trainable variable is not trained now; `trainable = False` sets it."""
         return self._frozen
 
     @frozen.setter

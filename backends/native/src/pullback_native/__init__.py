@@ -11,6 +11,7 @@ from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
 from pullback_native.kernels import KERNELS
+from pullback_native.kernels.halves import IN_FLOAT32, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -62,9 +63,11 @@ DTYPES = {
     "log10": _HALVES if _NUMPY_LEADS else (*_HALVES, "float32"),
     "pow": _HALVES,
     **dict.fromkeys(("linear", "matmul"), ("float32", "bfloat16")),
-    **dict.fromkeys(("mean", "sum"), ("float32", "bfloat16", "float64")),
     **dict.fromkeys(
-        ("cumulative_prod", "cumulative_sum", "max", "min", "prod", "vector_norm"),
+        (
+            "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "sum",
+            "vector_norm",
+        ),
         ("float32", "float64"),
     ),
     "top_k": ("float32", "float64", "int32", "int64"),
@@ -78,13 +81,11 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
-        register(
-            name,
-            kernel,
-            dtypes=DTYPES.get(name, ("float32",)),
-            in_place=in_place,
-            keep=KEEPS.get(name),
-        )
+        dtypes = DTYPES.get(name, ("float32",))
+        register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
+        if name in IN_FLOAT32:
+            narrow = [dtype for dtype in _HALVES if dtype not in dtypes]
+            register(name, in_float32(name, kernel), dtypes=narrow)
 
 
 @hookimpl

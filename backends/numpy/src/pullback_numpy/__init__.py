@@ -15,7 +15,7 @@ from pullback.plugins.hookspecs import RegisterBackend, hookimpl
 from pullback.plugins.records import Native
 from pullback_numpy import memory
 from pullback_numpy.dlpack import capsule, from_dlpack
-from pullback_numpy.kernels import KERNELS
+from pullback_numpy.kernels import KERNELS, KERNELS_BY_DTYPE
 from pullback_numpy.typing import Array
 
 # 1/0 and log(-1) give inf and nan on every backend, and no warning from ours. NumPy's other callers
@@ -44,6 +44,12 @@ class NumPyBackend(Backend):
     dtypes: Mapping[DType, DType] = {dtype: dtype for dtype in pullback.dtypes.ALL}
     storage_dtypes: Mapping[DType, DType] = {dtype: dtype for dtype in pullback.dtypes.STORAGE}
     kernels = KERNELS
+
+    def __init__(self) -> None:
+        super().__init__()
+        for (name, dtypes), kernel in KERNELS_BY_DTYPE.items():
+            if self.kernels.get(name) is KERNELS[name]:  # and not that of a subclass
+                self.register_kernel(name, kernel, source=self.name, priority=1, dtypes=dtypes)
 
     def from_host(self, array: Array, device: None, *, copy: bool) -> Array:
         """The array itself, or a copy in C order."""

@@ -31,7 +31,7 @@ class HostState:
     __slots__ = ("name", "value")
 
     def __init__(self, value: object, name: str) -> None:
-        reject_making(name)
+        reject_making(name, holds_values=False)
         self.value = value
         self.name = name
 

@@ -60,6 +60,12 @@ class Capturing(Protocol):
     #: The device that stands for the real one in the trace.
     device: Device
 
+    def building(self, device: Device) -> AbstractContextManager[object]:
+        """Enters what a layer makes its variables in, for inputs on a device."""
+
+    def reject_making(self, what: str, *, holds_values: bool) -> None:
+        """Ends the trace, because something is made that stays."""
+
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted."""
 

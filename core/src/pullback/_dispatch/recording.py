@@ -38,21 +38,19 @@ def capturing() -> Capturing | None:
     return LOCAL.state.capture if TRACES.count else None
 
 
-def reject_making(what: str) -> None:
+def reject_making(what: str, *, holds_values: bool = True) -> None:
     """Ends the trace that runs in this thread, if one does: something is made that stays.
 
     Args:
         what: what is made: "a variable".
+        holds_values: whether the values of tensors are in it.
 
     Raises:
         Break: if there is one.
     """
-    if capturing() is not None:
-        raise Break(
-            f"makes {what}",
-            "make it before; layers and optimizers make theirs when they are first called",
-            made=True,
-        )
+    capture = capturing()
+    if capture is not None:
+        capture.reject_making(what, holds_values=holds_values)
 
 
 def reject_use(reason: str, way_out: str) -> None:
@@ -134,7 +132,7 @@ def announce(
     owner: object,
     method: Callable[..., object],
     names: Iterable[str] = (),
-    settings: Callable[[Any], object] | None = None,
+    settings: Callable[[Any], Iterable[tuple[Any, ...]]] | None = None,
 ) -> None:
     """Tells the trace that runs in this thread, if one does, of a method that may be the user's.
 
@@ -142,7 +140,7 @@ def announce(
         owner: an optimizer or a metric.
         method: what is about to be called.
         names: the attributes that programs are made for.
-        settings: a function of the owner with more of what they are made for.
+        settings: gives more of what they are made for: functions with the arguments that they get.
     """
     capture = capturing()
     if capture is None:
@@ -150,8 +148,8 @@ def announce(
     title = type(owner).__name__
     for name in names:
         capture.guard(getattr, f"{name} of {title}", owner, name)
-    if settings is not None:
-        capture.guard(settings, f"the settings of {title}", owner)
+    for function, *arguments in settings(owner) if settings is not None else ():
+        capture.guard(function, f"the settings of {title}", *arguments)
     announce_call(method, f"{title}.{method.__name__}")
 
 

@@ -193,6 +193,15 @@ _VARIABLE = {
     "aggregation synchronization validate_shape caching_device": "leave it out",
 }  # fmt: skip
 
+_FUNCTION = {
+    "jit_compile autograph reduce_retracing": "leave it out: a program is compiled as well as "
+        "the backend can",
+    "input_signature": "leave it out: there is a program for each shape and dtype; `limit=` says "
+        "for how many",
+    "static_argnums static_argnames": "leave it out: what decides between programs is compared",
+    "donate_argnums fullgraph dynamic mode backend": "leave it out",
+}  # fmt: skip
+
 #: The tables by the package of what was called.
 KEYWORDS = {
     "layers": _LAYER,
@@ -203,6 +212,7 @@ KEYWORDS = {
     "data": _DATA,
     "callbacks": _CALLBACK,
     "variable": _VARIABLE,
+    "graph": _FUNCTION,
     "": _TENSOR,
 }
 

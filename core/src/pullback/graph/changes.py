@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pullback._dispatch.host_state import HostState
 from pullback._symbols import Apart
 from pullback.graph.graph import AttributeEntry, Effect
-from pullback.graph.host import kinds_of
+from pullback.graph.host import kind_of_value
 from pullback.ops.selection import where
 from pullback.tensor import Tensor, wrap
 
@@ -87,7 +87,7 @@ class Changes:
         trace, value = self._trace, state.value
         if isinstance(value, list):
             trace._break(f"reads {state.name} of an earlier call", "return them from that call")
-        trace.guard(kinds_of, state.name, state, ("value",))
+        trace.guard(kind_of_value, state.name, state)
         if type(value) is Tensor:
             trace.traced_device(value._device)
             return wrap(

@@ -9,17 +9,17 @@ import warnings
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
-from pullback import errors
+from pullback import _hints, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._locks import process_lock
 from pullback._symbols import Apart, Break, Late
 from pullback.graph.checked import Expected
-from pullback.graph.found import OFTEN, KnownSignature, SignatureForm
+from pullback.graph.found import OFTEN, Caller, KnownSignature, SignatureForm
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
 from pullback.graph.program import MISS, Program
@@ -48,12 +48,13 @@ LIMIT, VALUES = 8, 3
 _BEFORE = object()  # in place of the result of a call to run op by op, where the next is traced
 #: How many instances of a class with `__slots__` a captured method remembers.
 KEPT = 4
+_NONE: dict[str, Any] = {}
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
 _TRACING = process_lock(globals(), "_TRACING")
 
 
-class Function(Generic[P, R]):
+class Function(Caller, Generic[P, R]):
     """A captured function. Made by `pullback.function`."""
 
     #: Its programs are made anew; the state of what it calls is saved with that.
@@ -67,6 +68,7 @@ class Function(Generic[P, R]):
         limit: int = LIMIT,
         check: bool = False,
     ) -> None:
+        super().__init__(enters=not check)
         functools.update_wrapper(self, f, updated=())
         self._f: Callable[..., Any] = f
         self._strict = strict
@@ -74,9 +76,8 @@ class Function(Generic[P, R]):
         self._check = check
         self._names = names_of(f)
         self._name = getattr(f, "__qualname__", type(f).__name__).rpartition("<locals>.")[2]
-        #: What is tried first at a call: the program that ran last, or the form of a late call.
-        self.first: Callable[[tuple[Any, ...], dict[str, Any]], Any] = _nothing
-        self.last: Program | None = None
+        # With the name of the class: a method may call that of its base class.
+        self._kept_as = f"_captured_{self._name}"
         self._forms: dict[Any, SignatureForm] = {}
         #: The captured methods of the last instances without a `__dict__`, which have no place for
         #: them, by their identities.
@@ -94,26 +95,24 @@ class Function(Generic[P, R]):
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """The captured method of an instance, which keeps it."""
-        return self if instance is None else self._kept_by(instance)
-
-    def _kept_by(self, instance: object) -> Function[..., Any]:
-        """The captured method of an instance or, for a class method, of a class."""
-        # With the name of the class: a method may call that of its base class.
-        name = f"_captured_{self._name}"
-        kept = getattr(instance, "__dict__", {}).get(name)
+        if instance is None:
+            return self
+        kept = getattr(instance, "__dict__", _NONE).get(self._kept_as)
         if kept is None or kept[0] is not self:
-            kept = self._bound.get(id(instance))
-        if kept is None:
-            kept = Kept((self, self._like(MethodType(self._f, instance))))
-            keep = type.__setattr__ if isinstance(instance, type) else object.__setattr__
-            try:
-                keep(instance, name, kept)
-            except (AttributeError, TypeError):  # a class with __slots__
-                self._bound[id(instance)] = kept
-                while len(self._bound) > KEPT:
-                    del self._bound[next(iter(self._bound))]
-        bound: Function[..., Any] = kept[1]
-        return bound
+            kept = self._bound.get(id(instance)) or self._keep(instance)
+        return kept[1]
+
+    def _keep(self, instance: object) -> Kept:
+        """Makes the captured method of an instance or, for a class method, of a class."""
+        kept = Kept((self, self._like(MethodType(self._f, instance))))
+        keep = type.__setattr__ if isinstance(instance, type) else object.__setattr__
+        try:
+            keep(instance, self._kept_as, kept)
+        except (AttributeError, TypeError):  # a class with __slots__
+            self._bound[id(instance)] = kept
+            while len(self._bound) > KEPT:
+                del self._bound[next(iter(self._bound))]
+        return kept
 
     def _like(self, f: Callable[..., Any]) -> Function[..., Any]:
         return Function(f, strict=self._strict, limit=self._limit, check=self._check)
@@ -125,9 +124,13 @@ class Function(Generic[P, R]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (self._f, self._strict, self._limit, self._check)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function."""
-        result: R
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Calls the function."""
+
+    def call(self, *args: Any, **kwargs: Any) -> R:
+        """Does a call, in whatever way."""
         if RECORDING.count:
             state = LOCAL.state
             if state.capture is not None or state.runs or state.values or state.again is not None:
@@ -140,20 +143,17 @@ class Function(Generic[P, R]):
                     return self.run_eagerly(args, kwargs)
                 if self._taped is None:
                     self._taped = _Taped(self._f, strict=self._strict, limit=self._limit)
-                result = self._taped.call(args, kwargs)
-                return result
+                return cast("R", self._taped.call(*args, **kwargs))
         if self._check and self._all():
             return self._compared(args, kwargs)
-        result = self.first(args, kwargs)
-        if result is MISS:
-            result = self._find(args, kwargs)
-        return result
+        result = self.first(*args, **kwargs)
+        return self._find(args, kwargs) if result is MISS else result
 
     def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Does a call that is compared with the function op by op."""
         with _TRACING:
             expected = Expected(self._f, self._name, self._signature(args, kwargs))
-            result: R = self.first(args, kwargs)
+            result: R = self.first(*args, **kwargs)
             if result is MISS:
                 result = self._find(args, kwargs)
         if expected.is_known:
@@ -247,8 +247,8 @@ class Function(Generic[P, R]):
         """Calls the program for the arguments, or does without."""
         result: R
         for form in list(self._forms.values()):  # one for a late call comes first at the next
-            self.first = form.run
-            result = form.run(args, kwargs)
+            self.try_first(form.run)
+            result = form.run(*args, **kwargs)
             if result is not MISS:
                 return result
         return self.run_eagerly(args, kwargs) if self._full else self.miss(args, kwargs)
@@ -376,7 +376,7 @@ class Function(Generic[P, R]):
                 raise failure from None
             self._eager_because = error.reason
             self._forms = {}
-            self.first = self.run_eagerly
+            self.try_first(lambda *args, **kwargs: self.run_eagerly(args, kwargs))
             self._warn(f"{failure}; it runs op by op from now on")
             return MISS
         except Exception:
@@ -396,7 +396,7 @@ class Function(Generic[P, R]):
             self._warn_of_counts(program)
         entry.made = False
         entry.programs = [program, *entry.programs]
-        self.first = program.run
+        self.prefer(program)
         return result
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
@@ -494,11 +494,6 @@ class Kept(tuple[Any, Any]):
         return Kept((None, None))
 
 
-def _nothing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Is tried first at a call where nothing has been found yet."""
-    return MISS
-
-
 def _holds_arrays(value: object) -> bool:
     """Returns whether a value is an argument that has NumPy arrays in it."""
     if isinstance(value, np.ndarray):
@@ -518,9 +513,13 @@ class _Taped(Function[..., Any]):
     Their results have one node, whose backward pass is a graph as well.
     """
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __init__(self, f: Callable[..., Any], *, strict: bool, limit: int) -> None:
+        super().__init__(f, strict=strict, limit=limit)
+        self._enters = False
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function while the tape records."""
-        result = self.first(args, kwargs)
+        result = self.first(*args, **kwargs)
         return self._find(args, kwargs) if result is MISS else result
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
@@ -528,7 +527,7 @@ class _Taped(Function[..., Any]):
         program = traced(self._f, self._name, signature, commit=False, outside=outside)[1]
         arguments = {name: part.value for name, part in signature.named.items()}
         try:
-            result = program.run(tuple(part.value for part in signature.positional), arguments)
+            result = program.run(*(part.value for part in signature.positional), **arguments)
         except Exception as error:
             raise Late(error) from None
         if result is MISS:
@@ -544,6 +543,7 @@ def function(
 def function(
     *, strict: bool = True, limit: int = LIMIT, check: bool = False
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+@_hints.answering
 def function(
     f: Callable[..., Any] | None = None,
     /,
@@ -591,7 +591,6 @@ def function(
     if f is None:
         return functools.partial(function, strict=strict, limit=limit, check=check)
     if isinstance(f, (staticmethod, classmethod)):
-        # In the order in which other decorators take them.
         return type(f)(function(f.__func__, strict=strict, limit=limit, check=check))
     if not callable(f):
         raise errors.InputTypeError(

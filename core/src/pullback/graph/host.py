@@ -174,12 +174,9 @@ def line_of_traceback(error: BaseException) -> str:
     return line
 
 
-def kinds_of(owner: object, attributes: tuple[str, ...]) -> tuple[Any, ...]:
-    """The kinds of the values of attributes, apart from the numbers in them."""
-    values = [getattr(owner, name) for name in attributes]
-    return tuple(
-        (value.shape, value._array.dtype, value._device)
-        if type(value) is Tensor
-        else (type(value) if type(value) in (int, float) else value)
-        for value in values
-    )
+def kind_of_value(state: Any) -> Any:
+    """The kind of the value of a host state: of numbers their type; of most else the value."""
+    value = state.value
+    if type(value) is Tensor:
+        return value.shape, value._array.dtype, value._device
+    return type(value) if type(value) in (int, float) else value

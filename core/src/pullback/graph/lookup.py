@@ -112,9 +112,12 @@ def slots_of(kind: type) -> list[tuple[str, Any]]:
 
 
 def in_python(kind: type, name: str) -> bool:
-    """Returns whether a class has a method in Python under a name."""
+    """Returns whether a class has a method in Python under a name; each object its own, maybe."""
     found = find(kind, name)
-    return found is not None and is_a(found.value, FunctionType)
+    return found is not None and (
+        is_a(found.value, FunctionType)
+        or (is_a(found.value, types.MemberDescriptorType) and is_framework(kind))
+    )
 
 
 def is_input(value: object) -> bool:

@@ -8,7 +8,7 @@ import operator
 import os
 from collections.abc import Callable
 from types import BuiltinMethodType, FunctionType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -16,13 +16,22 @@ from pullback import dtypes
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
-from pullback._symbols import HostNumber
+from pullback._settings import SETTINGS
+from pullback._symbols import HostNumber, SharedCount
 from pullback.devices import as_device
 from pullback.graph.compiled import Compiled, compiled, write_compiled
 from pullback.graph.composites import lowered
 from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
-from pullback.graph.host import Guard, array_of, host_array_of, replace, same
+from pullback.graph.host import (
+    Guard,
+    array_of,
+    contents,
+    host_array_of,
+    kind_of_value,
+    replace,
+    same,
+)
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.prepare import prepare
 from pullback.graph.passes.regions import fuse
@@ -31,11 +40,25 @@ from pullback.graph.passes.updates import changed, early_writes, updates_in_plac
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save
-from pullback.graph.signature import ArgumentCode, Signature, equal, refilled
+from pullback.graph.signature import (
+    ABSENT,
+    ArgumentCode,
+    Signature,
+    equal,
+    parameters_of,
+    refilled,
+)
 from pullback.tensor import Tensor
 
+#: The number of items of a list that code compares one by one.
+UNROLLED = 8
 #: What a program returns for a call that it is not made for.
 MISS = object()
+
+
+def no_other(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns MISS: what generated code does with a call that it is not made for."""
+    return MISS
 
 
 class Program:
@@ -96,6 +119,17 @@ class Program:
         ).written()
         self.joint = None  # it has the arguments of the traced call
 
+    def entry(self, missed: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> FunctionType:
+        """The code as what a caller calls.
+
+        Args:
+            missed: does the calls that it is not made for, and those while anything records.
+        """
+        run = self.run
+        # With `run`, which keeps the text for tracebacks.
+        names = {**run.__globals__, "recorded": RECORDING, "missed": missed, "run": run}
+        return FunctionType(run.__code__.replace(), names, run.__name__, run.__defaults__)
+
     def fall_back_on(self, eagerly: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
         """Sets what does a call op by op for whose numbers the program is not."""
         self.run.__globals__["eagerly"] = eagerly
@@ -133,6 +167,37 @@ class Program:
         return f"<program {self.name}({self.signature}) on {self.graph.device}>"
 
 
+class KnownSettings:
+    """The settings that a program is made for: the device, default dtypes, the backend's kernels.
+
+    Args:
+        recorder: the trace, which has ended.
+    """
+
+    __slots__ = ("_backend", "_changes", "_device", "_float", "now")
+
+    def __init__(self, recorder: Recorder) -> None:
+        #: The mark of the time for which they are known not to differ.
+        self.now = object()
+        self._backend = recorder.real_device.backend
+        self._changes = recorder.kernel_changes
+        self._device = as_device()
+        self._float = dtypes.DEFAULT_FLOAT  # the others follow it
+
+    def differ(self) -> bool:
+        """Returns whether any of them is another one now, in this thread."""
+        now = SETTINGS.now
+        if (
+            self._backend.changes != self._changes
+            or as_device() is not self._device
+            or dtypes.DEFAULT_FLOAT is not self._float
+        ):
+            return True
+        if now is not None:
+            self.now = now
+        return False
+
+
 def ARGUMENT(value: float) -> float:
     """The function of a number that is an argument."""
     return value
@@ -160,12 +225,13 @@ class ProgramWriter:
         device = recorder.real_device
         self._source = Source(
             "program",
-            "args, kwargs",
+            parameters_of(signature),
             {
-                "MISS": MISS, "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
-                "RECORDING": RECORDING, "CONSTANT": CONSTANT,
-                "device": device, "dtypes": dtypes, "backend": device.backend, "LOCAL": LOCAL,
-                "array_of": array_of, "host_array_of": host_array_of, "as_device": as_device,
+                "ABSENT": ABSENT, "recorded": SharedCount(), "missed": no_other,
+                "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
+                "RECORDING": RECORDING, "CONSTANT": CONSTANT, "SETTINGS": SETTINGS,
+                "device": device, "LOCAL": LOCAL,
+                "array_of": array_of, "host_array_of": host_array_of,
                 "from_any": from_any, "may_record": may_record, "refilled": refilled,
                 "replace": replace,
             },
@@ -174,6 +240,7 @@ class ProgramWriter:
         self._graph, self._names = program.fused, names
         self._early: dict[Value, list[State]] = {}
         self._code = ArgumentCode(self._source, signature)
+        self._miss_if = self._code.unless_not
 
     def written(self) -> FunctionType:
         """The code: what must be as it was, what it reads, the calls, what it changes."""
@@ -199,9 +266,6 @@ class ProgramWriter:
         self._source.names["explain"] = explain
         return self._source.compile(f"captured {self._recorder.function_name}", keep=True)
 
-    def _miss_if(self, condition: str) -> None:
-        self._source.line(f"if {condition}:", "    return MISS")
-
     # What must be as it was ----------------------------------------------------------------------
 
     def _check_changed(self) -> None:
@@ -212,12 +276,9 @@ class ProgramWriter:
             self._miss_if(f"len({{{identities}}}) != {len(containers)}")
 
     def _check_settings(self) -> None:
-        constant = self._source.constant
+        settings = self._source.constant(KnownSettings(self._recorder))
         self._miss_if(
-            f"backend.changes != {self._recorder.kernel_changes} or as_device() is not "
-            f"{constant(as_device())} or dtypes.DEFAULT_FLOAT is not "
-            f"{constant(dtypes.DEFAULT_FLOAT)} or dtypes.DEFAULT_INT is not "
-            f"{constant(dtypes.DEFAULT_INT)}"
+            f"recorded.count or SETTINGS.now is not {settings}.now and {settings}.differ()"
         )
 
     def _check_guards(self) -> None:
@@ -227,23 +288,42 @@ class ProgramWriter:
             for guard in self._program.guards:
                 self._check_guard(guard)
         # Such as an attribute that has been deleted.
-        source.line("except Exception:", "    return MISS")
+        source.line("except Exception:", f"    {self._code.miss}")
 
     def _check_guard(self, guard: Guard) -> None:
         function, arguments, value, _ = guard
+        if (
+            function is contents
+            and type(arguments[0]) is list
+            and len(cast("Any", value)) <= UNROLLED
+        ):
+            self._check_items(arguments[0], cast("tuple[Any, ...]", value))
+            return
         texts = [self._source.constant(argument) for argument in arguments]
         if function is getattr and _is_name(arguments[1]):
             now = f"{texts[0]}.{arguments[1]}"
+        elif function is operator.contains:
+            now = f"({texts[1]} in {texts[0]})"
+        elif function is kind_of_value and type(value) is type:
+            now = f"type({texts[0]}.value)"
         elif value is not None and _is_get_of_dict(function) and len(arguments) == 1:
             # What is missing raises, and another program is looked for.
             now = f"{self._source.constant(function.__self__)}[{texts[0]}]"
         else:
             now = f"{self._source.constant(function)}({', '.join(texts)})"
         before = self._source.constant(value)
-        if value is None or type(value) is bool:
+        if value is None or type(value) in (bool, type):
             self._miss_if(f"{now} is not {before}")
         else:
             self._miss_if(f"(now := {now}) is not {before} and not same(now, {before})")
+
+    def _check_items(self, container: list[Any], items: tuple[Any, ...]) -> None:
+        """Checks the items of a list, which is faster one by one than as a tuple of them."""
+        text = self._source.constant(container)
+        test = [f"len({text}) != {len(items)}"]
+        for i, before in enumerate(map(self._source.constant, items)):
+            test.append(f"(now := {text}[{i}]) is not {before} and not same(now, {before})")
+        self._miss_if(" or ".join(test))
 
     def _check_tape(self, joint: Joint) -> None:
         """Checks that the tape outside sees what it saw when the program was made."""
@@ -300,7 +380,7 @@ class ProgramWriter:
                 if program.compiled is not None:
                     made = "host_array_of({}, {})"
                 source.line(f"{entry.value.name} = {made.format(entry.number, dtype)}")
-        source.line("except Exception:", "    return eagerly(args, kwargs)")
+        source.line("except Exception:", f"    return eagerly({self._code.args}, kwargs)")
 
     def _argument(self, value: object) -> str:
         return value.name if type(value) is HostNumber else self._source.constant(value)

@@ -90,6 +90,18 @@ class Recorder(Trace):
 
     # What is announced -------------------------------------------------------------------------
 
+    def building(self, device: Device) -> Device:
+        """The device that a layer makes its variables on, which ends the trace."""
+        return device
+
+    def reject_making(self, what: str, *, holds_values: bool) -> NoReturn:
+        """Ends the trace, because something is made that stays."""
+        raise Break(
+            f"makes {what}",
+            "make it before; layers and optimizers make theirs when they are first called",
+            made=True,
+        )
+
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted: it is none of a trace."""
         return not device.stands_on(self.device) and not isinstance(device.backend, Trace)

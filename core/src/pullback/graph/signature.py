@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +29,8 @@ NUMBERS = (float, int)
 Numbers: TypeAlias = "frozenset[tuple[str, type]]"
 #: Integers that are inputs are in the range of int32, the dtype that they have as tensors.
 INT_RANGE = 1 << 31
+#: What a parameter of generated code has that was not given.
+ABSENT = object()
 #: Types whose items are arguments; other kinds of dicts are objects.
 DICTS = (dict, OrderedDict, defaultdict)
 
@@ -354,11 +356,25 @@ def as_tensor_argument(value: np.ndarray[Any, Any]) -> Tensor:
 # Generated code.
 
 
+def parameters_of(signature: Signature) -> str:
+    """The parameters of code for calls with such arguments; it takes all others, too.
+
+    Those in the place of the positional arguments have names that no caller can give.
+    """
+    names = [f"a{i}=ABSENT" for i in range(len(signature.positional))]
+    return ", ".join([*names, "/", "*more", "**kwargs"] if names else ["*more", "**kwargs"])
+
+
+def given(args: Iterable[Any]) -> tuple[Any, ...]:
+    """The positional arguments of a call, from the parameters of generated code."""
+    return tuple(value for value in args if value is not ABSENT)
+
+
 class Unpacking:
-    """Writes the lines that take arguments apart, and return MISS for those of another form.
+    """Writes the lines that take arguments apart, and leave those of another form to `missed`.
 
     Args:
-        source: the function; its parameters are `args` and `kwargs`.
+        source: the function; its parameters are `parameters_of` the signature.
         signature: the arguments.
     """
 
@@ -372,23 +388,25 @@ class Unpacking:
         self._alike: dict[Any, list[str]] = {}
         positional, named = signature.positional, signature.named
         names = [f"a{i}" for i in range(len(positional))]
-        #: The text of the arguments in a call.
+        #: The texts of the arguments in a call, and of the positional ones.
         self.call = ", ".join([*names, "**kwargs"] if named else names)
-        test = f"len(args) != {len(positional)}" if positional else "args"
-        test += f" or tuple(kwargs) != {source.constant(tuple(named))}" if named else " or kwargs"
-        self._unless_not(test)
-        if positional:
-            self._take_items(positional, "args")
+        self.args = tuple_of(names)
+        self.miss = f"return missed({tuple_of([*names, '*more'])}, kwargs)"
+        test = f"tuple(kwargs) != {source.constant(tuple(named))}" if named else "kwargs"
+        self.unless_not(f"more or {'len(kwargs) != 1' if len(named) == 1 else test}")
+        self._count = len(names)
+        for part, name in zip(positional, names, strict=True):
+            self._take(part, name)
         for key, part in named.items():
             name = self._name()
-            source.line(f"{name} = kwargs[{key!r}]")
+            source.line(f"{name} = kwargs.get({key!r}, ABSENT)")
             self._take(part, name)
         for names in self._alike.values():
             if len(names) == 2:
-                self._unless_not(" is ".join(names))
+                self.unless_not(" is ".join(names))
             elif len(names) > 2:
                 identities = ", ".join(f"id({name})" for name in names)
-                self._unless_not(f"len({{{identities}}}) != {len(names)}")
+                self.unless_not(f"len({{{identities}}}) != {len(names)}")
 
     def _take_leaf(self, part: Part, name: str) -> None:
         """Writes the lines for a value."""
@@ -398,8 +416,9 @@ class Unpacking:
         """A key that is equal for tensors and arrays which may be one object."""
         return part.kind
 
-    def _unless_not(self, test: str) -> None:
-        self._source.line(f"if {test}:", "    return MISS")
+    def unless_not(self, test: str) -> None:
+        """Writes that the code is not for a call if a test holds."""
+        self._source.line(f"if {test}:", f"    {self.miss}")
 
     def _name(self) -> str:
         self._count += 1
@@ -415,7 +434,7 @@ class Unpacking:
         if part.kind in ("list", "tuple", "dict"):
             self._take_container(part, name)
         elif part.kind == "same":
-            self._unless_not(f"{name} is not {self._names[part.form[1]]}")
+            self.unless_not(f"{name} is not {self._names[part.form[1]]}")
         else:
             if part.kind in ("tensor", "array"):
                 self._names[part.path] = name
@@ -429,7 +448,7 @@ class Unpacking:
         test = f"type({name}) is not {kind} or len({name}) != {len(part.parts)}"
         if part.kind == "dict":
             test += f" or not equal(tuple({name}), {self._source.constant(tuple(part.value))})"
-        self._unless_not(test)
+        self.unless_not(test)
         if part.parts:
             self._take_items(part.parts, f"{name}.values()" if part.kind == "dict" else name)
 
@@ -458,25 +477,25 @@ class ArgumentCode(Unpacking):
             else:
                 test = f"type({name}) is not {constant(type(value))}"
             # NumPy may have several equal dtype objects.
-            self._unless_not(
+            self.unless_not(
                 f"{test} or {now}.shape != {shape} or "
                 f"{array}.dtype is not {dtype} and {array}.dtype != {dtype}"
             )
             self.leaves.append((part, array))
         elif part.kind == "number":
-            self._unless_not(_number_test(part, name))
+            self.unless_not(_number_test(part, name))
             self.leaves.append((part, name))
         elif part.kind == "object" or value is None or type(value) is bool:
-            self._unless_not(f"{name} is not {constant(value)}")
+            self.unless_not(f"{name} is not {constant(value)}")
         elif isinstance(value, np.generic):
             test = f"type({name}) is not {constant(type(value))}"
             if value.dtype.kind in "mMV":  # whose types have several dtypes
                 test += f" or {name}.dtype != {constant(value.dtype)}"
             test += f" or {name}.tobytes() != {constant(value.tobytes())}"
-            self._unless_not(f"{name} is not {constant(value)} and ({test})")
+            self.unless_not(f"{name} is not {constant(value)} and ({test})")
         else:
             before = constant(value)
-            self._unless_not(f"{name} is not {before} and not equal({name}, {before})")
+            self.unless_not(f"{name} is not {before} and not equal({name}, {before})")
 
 
 class KeyCode(Unpacking):
@@ -493,15 +512,15 @@ class KeyCode(Unpacking):
     def _take_leaf(self, part: Part, name: str) -> None:
         kind = type(part.value)
         if part.kind == "tensor":
-            self._unless_not(f"type({name}) is not Tensor")
+            self.unless_not(f"type({name}) is not Tensor")
             self._source.line(f"{name}_array = {name}._array")
             self.shapes.append(f"{name}_array.shape")
             self._parts += [self.shapes[-1], f"{name}_array.dtype", f"{name}._device"]
             return
         if part.kind == "number":
-            self._unless_not(_number_test(part, name))
+            self.unless_not(_number_test(part, name))
             return
-        self._unless_not(f"type({name}) is not {self._source.constant(kind)}")
+        self.unless_not(f"type({name}) is not {self._source.constant(kind)}")
         if part.kind == "array":
             self.shapes.append(f"{name}.shape")
             self._parts += [self.shapes[-1], f"{name}.dtype"]

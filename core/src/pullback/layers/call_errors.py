@@ -6,11 +6,12 @@ import inspect
 from typing import Any
 
 from pullback import _hints, errors
+from pullback._tree import leaves
 from pullback.state import objects
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["add_layer_note", "check_replacement", "with_path"]
+__all__ = ["add_layer_note", "check_replacement", "reject_input", "with_path"]
 
 
 def check_replacement(layer: Any, name: str, value: object) -> None:
@@ -66,6 +67,23 @@ def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
         if advice is not None:
             error.add_note(advice)
     error.add_note(f"in {layer.name} ({type(layer).__name__}), called with {_described(args)}")
+
+
+def reject_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
+    """Raises where one of the framework's layers has failed for want of a tensor.
+
+    Raises:
+        InputTypeError: from the error, if the first input has no tensor.
+    """
+    own = type(layer).__module__.startswith("pullback.")
+    if not own or not args or any(type(leaf) is Tensor for leaf in leaves(args[0])):
+        return
+    kind = type(args[0])
+    text = "; turn text into integers first, such as places in a vocabulary" if kind is str else ""
+    raise errors.InputTypeError(
+        f"{layer.name} ({type(layer).__name__}) takes tensors or arrays of numbers, got "
+        f"{kind.__name__}{text}"
+    ) from error
 
 
 def _described(args: tuple[Any, ...]) -> str:

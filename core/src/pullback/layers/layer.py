@@ -12,13 +12,13 @@ from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce_layer, paused, reject_making
+from pullback._dispatch.recording import announce_layer, capturing, paused, reject_making
 from pullback._symbols import TRACES
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
-from pullback.layers.call_errors import add_layer_note, check_replacement, with_path
+from pullback.layers.call_errors import add_layer_note, check_replacement, reject_input, with_path
 from pullback.layers.calls import CALLS, FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
@@ -341,6 +341,7 @@ class Layer(Configurable):
             raise explained.with_traceback(error.__traceback__) from error.__cause__ or context
         except Exception as error:
             add_layer_note(self, error, args)
+            reject_input(self, error, args)
             raise
         finally:
             CALLS.depth -= 1
@@ -407,7 +408,8 @@ class Layer(Configurable):
             self.build_for(None)
             return
         # Variables are made where the first input is.
-        with first.device:
+        capture = capturing()
+        with first.device if capture is None else capture.building(first.device):
             self.build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
 
     def build_for(self, shape: Any) -> None:

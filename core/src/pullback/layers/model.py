@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from pullback import errors
 from pullback._autodiff.remat import remat
-from pullback._dispatch.recording import paused
+from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.layers.basic import Embedding
 from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
-from pullback.ops.creation import full
 from pullback.training import Trainable
 
 __all__ = ["Model", "Sequential"]
@@ -165,9 +164,7 @@ class Sequential(Model):
             shape = first._input_shape
         if shape is not None:
             dtype = "int32" if isinstance(first, Embedding) else "float32"
-            with paused():
-                self(full((1, *shape), 0, dtype=dtype), training=False)
-            self.reset_states()
+            eval_shape(self, TensorSpec((1, *shape), dtype), training=False)
 
     def call(self, x: Any) -> Any:
         """Returns the output of the last layer."""

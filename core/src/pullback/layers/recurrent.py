@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
+from pullback.graph.eval_shape import has_shapes_alone
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
 from pullback.layers.options import UNBUILT, LayerOptions
@@ -161,7 +162,7 @@ class Recurrent(Layer):
         if initial is not None:
             parts = initial if isinstance(initial, (list, tuple)) else [initial]
             state = [self._cast(self._input(0, part)) for part in parts]
-        elif self.stateful:
+        elif self.stateful and (self.states or not has_shapes_alone()):
             if not self.states:
                 self._make_states(shape, x)
             state = [*self.states]
@@ -187,6 +188,8 @@ class Recurrent(Layer):
             objects.restore_pending()
 
     def _keep(self, after: Sequence[Tensor]) -> None:
+        if has_shapes_alone():
+            return
         if not self.states:
             self._make_states(tuple(after[0].shape), after[0])
         for variable, value in zip(self.states, after, strict=True):

@@ -330,9 +330,10 @@ def pow(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @pow.vjp("x1")
 def _(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-    # x2 x1^(x2 - 1), where 0 times 0^-1 is the slope of the constant 1.
+    # x2 x1^(x2 - 1), where 0 times 0^-1 is the slope of the constant 1. One exponent stays one
+    # number, for which kernels have products and roots.
     constant = (x1 == 0) & (x2 == 0)
-    return g * x2 * x1 ** where(constant, 1, x2 - 1)
+    return g * x2 * where(constant, 1, x1) ** (x2 - 1)
 
 
 @pow.vjp("x2")

@@ -201,7 +201,7 @@ def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are 0."""
-    return where(out == -math.inf, 0, exp(-late.logaddexp(0, _difference(x2, x1))))
+    return where(out == -math.inf, 0, late.sigmoid(_difference(x1, x2)))
 
 
 logaddexp.vjp(
@@ -224,7 +224,7 @@ def logaddexp2(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def _binary_weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """2**x1 / (2**x1 + 2**x2): at most 1, and 0 where both terms are 0."""
-    return where(out == -math.inf, 0, exp2(-late.logaddexp2(0, _difference(x2, x1))))
+    return where(out == -math.inf, 0, late.sigmoid(_difference(x1, x2) * math.log(2)))
 
 
 logaddexp2.vjp(

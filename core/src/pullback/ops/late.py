@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from pullback.ops.comparison import equal
     from pullback.ops.complex import complex, conj, imag, real
     from pullback.ops.cumulative import cumulative_prod
-    from pullback.ops.exponential import exp2, log, logaddexp, logaddexp2, sqrt
+    from pullback.ops.exponential import exp2, log, sqrt
     from pullback.ops.indexing import take
     from pullback.ops.linalg.decompositions import pinv, svd, svdvals
+    from pullback.ops.nn.activations import sigmoid
     from pullback.ops.rounding import copysign, floor, signbit
     from pullback.ops.searching import argwhere
     from pullback.ops.selection import where
@@ -42,10 +43,9 @@ __all__ = [
     "hypot",
     "imag",
     "log",
-    "logaddexp",
-    "logaddexp2",
     "pinv",
     "real",
+    "sigmoid",
     "signbit",
     "sin",
     "sinh",

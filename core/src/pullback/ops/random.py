@@ -22,6 +22,7 @@ from pullback._dispatch import op
 from pullback._symbols import DrawnInt
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, float32, float64, uint32, uint64
+from pullback.ops.creation import full
 from pullback.ops.exponential import log1p, sqrt
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
@@ -241,7 +242,8 @@ def dropout(
 ) -> Tensor:
     """x with elements set to 0 at random, the others divided by 1 - rate (Srivastava et al., 2014).
 
-    An element is kept if its float32 number from `random_uniform` is at least rate.
+    An element is kept if its float32 number from `random_uniform` is at least rate; at rate 0 that
+    is each one, and no number is drawn.
 
     Args:
         x: real floating values.
@@ -258,6 +260,8 @@ def dropout(
     >>> sorted(set(pb.dropout(pb.ones(100), rate=0.5, key=1, counter=0).tolist()))
     [0.0, 2.0]
     """
+    if not rate:
+        return x, full(noise_shape, True, device=x.device)  # type: ignore[arg-type,return-value]
     noise = random_uniform(
         noise_shape,  # type: ignore[arg-type]
         key=key,
@@ -273,4 +277,4 @@ def _scale(rate: float) -> float:
     return 1 / (1 - rate) if rate < 1 else 0.0
 
 
-dropout.vjp(x=lambda g, kept, rate: where(kept, g * _scale(rate), 0))
+dropout.vjp(x=lambda g, kept, rate: where(kept, g * _scale(rate), 0) if rate else g)

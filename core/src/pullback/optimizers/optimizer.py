@@ -498,25 +498,22 @@ def accumulate(optimizer: _Accumulating, slots: Slots, pairs: Pairs) -> Pairs:
 # What a step depends on ---------------------------------------------------------------------------
 
 
-def steering(optimizer: Any) -> tuple[Any, ...]:
-    """Returns what decides which ops a step calls: a captured step is made for one value of it.
+#: The attributes that decide which ops a step calls.
+_STEERING = (
+    "accumulate_steps", "clip_value", "clip_norm", "clip_global_norm", "decoupled_weight_decay",
+    "ema_decay", "settings", "_learning_rate", "_no_decay", "_rate_scale", "_decay_scale",
+)  # fmt: skip
 
-    The learning rate and the number of the step are not among it: they are inputs.
+
+def steering(optimizer: Any) -> Iterator[tuple[Any, ...]]:
+    """Yields what decides which ops a step calls, each as a function with its arguments.
+
+    A captured step is made for its values. The learning rate and the number of the step are not
+    among it: they are inputs.
     """
-    rate = optimizer._learning_rate
-    return (
-        optimizer._slots.version,
-        optimizer.accumulate_steps,
-        optimizer.clip_value,
-        optimizer.clip_norm,
-        optimizer.clip_global_norm,
-        optimizer.decoupled_weight_decay,
-        optimizer.ema_decay,
-        # One by one: what is the same object as before is compared fast.
-        *optimizer.settings,
-        *optimizer.settings.values(),
-        rate if isinstance(rate, (HostState, Variable)) else 0,
-        optimizer._no_decay,
-        optimizer._rate_scale,
-        optimizer._decay_scale,
-    )
+    for name in _STEERING:
+        yield getattr, optimizer, name
+    yield getattr, optimizer._slots, "version"
+    yield len, optimizer.settings
+    for name in optimizer.settings:
+        yield optimizer.settings.get, name

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pullback import errors
+from pullback._settings import SETTINGS
 from pullback.dtypes import DType, as_dtype
 from pullback.plugins.observation import observed
 from pullback.plugins.records import (
@@ -398,6 +399,7 @@ class Backend:
         for i in range(len(self.tables)):
             # A new dict: another thread may be about to write into the old one.
             self.tables[i] = {}
+        SETTINGS.change()
 
     def all_kernels(self) -> Iterator[tuple[str, Kernel]]:
         """Every registered kernel, after the name of its op."""

@@ -7,11 +7,12 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import paused
+from pullback._dispatch.recording import capturing, effect, paused
 from pullback.metrics import Metric
 from pullback.ops import reductions, rounding
 from pullback.ops.arithmetic import clip
@@ -50,12 +51,14 @@ def scalar(name: str, value: Any, step: Step = None) -> bool:
     Raises:
         InputValueError: for a value of several elements, or without a step.
     """
+    if isinstance(value, Metric):
+        value = value.result()
+    if capturing() is not None:
+        return effect(scalar, name, value, step)
     active = recording(step)
     if active is None:
         return False
     writer, number = active
-    if isinstance(value, Metric):
-        value = value.result()
     if getattr(value, "size", 1) != 1:
         raise errors.InputValueError(
             f"the scalar {name!r} must have one element, got the shape {tuple(value.shape)}; "
@@ -89,6 +92,8 @@ def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int 
     """
     if as_int(buckets, "buckets: an integer") < 1:
         raise errors.InputValueError(f"buckets must be at least 1, got {buckets}")
+    if capturing() is not None:
+        return effect(partial(histogram, buckets=buckets), name, values, step)
     active = recording(step)
     if active is None:
         return False
@@ -158,6 +163,8 @@ def image(name: str, images: TensorLike, step: Step = None, *, max_outputs: int 
         ShapeError: for another shape.
         InputValueError: without a step.
     """
+    if capturing() is not None:
+        return effect(partial(image, max_outputs=max_outputs), name, images, step)
     active = recording(step)
     if active is None:
         return False
@@ -228,6 +235,8 @@ def text(name: str, value: str, step: Step = None) -> bool:
     Raises:
         InputValueError: without a step.
     """
+    if capturing() is not None:
+        return effect(text, name, value, step)
     active = recording(step)
     if active is None:
         return False

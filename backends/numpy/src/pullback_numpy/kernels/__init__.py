@@ -15,6 +15,7 @@ from pullback_numpy.kernels import (
     cumulative,
     elementwise,
     gelu,
+    half,
     indexing,
     linalg,
     manipulation,
@@ -66,3 +67,5 @@ KERNELS: dict[str, Kernel] = {
     **optimizer_updates.KERNELS,
 }
 KERNELS.update({name: linalg.quiet(KERNELS[name]) for name in _LOUD})
+#: Those of some dtypes of the first input.
+KERNELS_BY_DTYPE = half.kernels(KERNELS)

@@ -6,23 +6,18 @@ arithmetic takes 0.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pullback.casting import HALF, narrowed, widened
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
-from pullback_numpy.kernels.elementwise import where
+from pullback_numpy.half import narrowed, widened
+from pullback_numpy.kernels.elementwise import maximum, where
+from pullback_numpy.pieces import bounded, fresh, in_pieces
 from pullback_numpy.typing import Array
 
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-
-
-def fresh(x: Array) -> Array:
-    """An array for the result: without `out` a ufunc returns a scalar if x is 0-d."""
-    return np.empty(x.shape, x.dtype)
 
 
 def masked(g: Array, mask: Array) -> Array:
@@ -32,22 +27,8 @@ def masked(g: Array, mask: Array) -> Array:
     return y.view(g.dtype).reshape(g.shape)
 
 
-#: Zeros for relu: `np.maximum` with an array is four times as fast as with a number.
-_ZEROS = {dtype: np.zeros(2 * threads.PIECE, dtype) for dtype in (np.dtype("f4"), np.dtype("f8"))}
-
-
 def _relu(x: Array) -> Any:
-    zeros = _ZEROS.get(x.dtype)
-    if zeros is None or x.size < 1024 or not x.flags.c_contiguous:
-        return np.maximum(x, x.dtype.type(0))
-    y = np.empty(x.shape, x.dtype)
-    source, target = x.reshape(-1), y.reshape(-1)
-
-    def work(piece: slice) -> None:
-        np.maximum(source[piece], zeros[: piece.stop - piece.start], out=target[piece])
-
-    threads.over(work, x.size)
-    return y
+    return maximum(x, np.asarray(0, x.dtype))
 
 
 def _relu_gradient(g: Array, out: Array) -> Array:
@@ -76,42 +57,6 @@ def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
     return narrowed(np.where(w > 0, w, scaled), x)
 
 
-# In pieces that stay in the cache: functions of the inputs and of the array for the result -------
-
-
-def in_pieces(into: Callable[..., None]) -> Kernel:
-    """Makes a kernel of an elementwise function into(*inputs, y), which writes the result to y.
-
-    Large arrays are computed in pieces, so that all passes but the first read from the cache, and
-    on all threads; 16-bit floats are computed in float32.
-    """
-
-    def run(*inputs: Array) -> Array:
-        x = inputs[0]
-        if len(inputs) > 1 and x.shape != inputs[1].shape:
-            inputs = np.broadcast_arrays(*inputs)
-            x = inputs[0]
-        y = np.empty(x.shape, x.dtype)
-        short = x.dtype in HALF
-        if x.size <= threads.PIECE and not short:
-            into(*inputs, y)
-            return y
-        sources, target = [array.reshape(-1) for array in inputs], y.reshape(-1)
-
-        def work(piece: slice) -> None:
-            if short:
-                room = np.empty(target[piece].shape, np.float32)
-                into(*(array[piece].astype(np.float32) for array in sources), room)
-                target[piece] = room
-            else:
-                into(*(array[piece] for array in sources), target[piece])
-
-        threads.over(work, x.size)
-        return y
-
-    return run
-
-
 def _sigmoid(x: Array, y: Array) -> None:
     if x.size and not x.min() >= -80:  # NaN too: it hides the minimum
         # exp(-x) overflows, or loses digits before it does: this takes a second exponential.
@@ -119,7 +64,7 @@ def _sigmoid(x: Array, y: Array) -> None:
         np.negative(e, out=e)
         np.exp(e, out=e)
         e += 1
-        np.minimum(x, 0, out=y)
+        bounded(x, y, most=0)
         np.exp(y, out=y)
         y /= e
         return
@@ -134,7 +79,7 @@ def _softplus(x: Array, y: Array) -> None:
     np.negative(y, out=y)
     np.exp(y, out=y)
     np.log1p(y, out=y)
-    y += np.maximum(x, 0)
+    y += bounded(x, fresh(x), 0)
 
 
 def _log_sigmoid(x: Array, y: Array) -> None:
@@ -143,7 +88,8 @@ def _log_sigmoid(x: Array, y: Array) -> None:
     np.exp(y, out=y)
     np.log1p(y, out=y)
     # The sum first: it is -0 where it is too small for the dtype.
-    np.add(np.maximum(np.negative(x), 0), y, out=y)
+    left = np.negative(x, out=fresh(x))
+    np.add(bounded(left, left, 0), y, out=y)
     np.negative(y, out=y)
 
 
@@ -156,7 +102,7 @@ _SUBNORMAL = -80
 
 def _silu(x: Array, y: Array) -> None:
     _sigmoid(x, y)
-    y *= np.maximum(x, -1000)  # where the sigmoid is 0, and 0 * inf would be NaN
+    y *= bounded(x, fresh(x), -1000)  # where the sigmoid is 0, and 0 * inf would be NaN
     _far_left(x, y)
 
 
@@ -170,7 +116,7 @@ def _far_left(x: Array, y: Array) -> None:
 
 
 def _selu(x: Array, y: Array) -> None:
-    np.minimum(x, x.dtype.type(0), out=y)
+    bounded(x, y, most=0)
     np.expm1(y, out=y)
     y *= y.dtype.type(_SELU_SCALE * _SELU_ALPHA)
     y[...] = where(np.greater(x, x.dtype.type(0)), x * x.dtype.type(_SELU_SCALE), y)
@@ -178,19 +124,19 @@ def _selu(x: Array, y: Array) -> None:
 
 def _mish(x: Array, y: Array) -> None:
     # tanh(log(1 + e)) = n / (n + 2) with e = exp(x) and n = e (e + 2); it is 1 from 40 on.
-    e = np.minimum(x, x.dtype.type(40), out=fresh(x))
+    e = bounded(x, fresh(x), most=40)
     np.exp(e, out=e)
     np.add(e, e.dtype.type(2), out=y)
     y *= e
     np.add(y, y.dtype.type(2), out=e)
     y /= e
-    y *= np.maximum(x, x.dtype.type(-1000))
+    y *= bounded(x, fresh(x), -1000)
     _far_left(x, y)
 
 
 def _elu(x: Array, *, alpha: float) -> Any:
     def into(x: Array, y: Array) -> None:
-        np.minimum(x, x.dtype.type(0), out=y)
+        bounded(x, y, most=0)
         np.expm1(y, out=y)
         y *= y.dtype.type(alpha)
         y[...] = where(np.greater(x, x.dtype.type(0)), x, y)
@@ -219,10 +165,15 @@ def _silu_gradient(g: Array, x: Array, y: Array) -> None:
     s = fresh(x)
     _sigmoid(x, s)
     np.subtract(_ONE[x.dtype], s, y)
-    y *= np.clip(x, -1000, 1000)  # where 1 - s or s is 0, and 0 * inf would be NaN
+    y *= bounded(x, fresh(x), -1000, 1000)  # where 1 - s or s is 0, and 0 * inf would be NaN
     y += 1
     y *= s
     y *= g
+    far_left_gradient(g, x, y)
+
+
+def far_left_gradient(g: Array, x: Array, y: Array) -> None:
+    """g times the slope of x * exp(x) below `_SUBNORMAL`, as `_far_left`."""
     far = np.less(x, _SUBNORMAL)
     if far.any():
         left = np.maximum(x[far], -2000)  # exp(-1000) is 0 in every dtype

@@ -9,11 +9,12 @@ import numpy as np
 from pullback.casting import EXACT, cast, number
 from pullback.dtypes import bfloat16
 from pullback.plugins.records import Kernel
+from pullback_numpy import half
 from pullback_numpy.typing import Array, DType
 
 
 def _astype(x: Array, *, dtype: DType) -> Array:
-    return cast(x, dtype) if dtype is bfloat16 else x.astype(dtype)
+    return cast(x, dtype) if dtype is bfloat16 else half.astype(x, dtype)
 
 
 def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: None) -> Array:

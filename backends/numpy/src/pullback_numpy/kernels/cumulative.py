@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.plugins.records import Kernel
+from pullback_numpy.half import widened
 from pullback_numpy.kernels.reductions import accumulation
 from pullback_numpy.typing import Array, DType
 
@@ -63,7 +64,7 @@ def _with_initial(x: Array, axis: int, value: int | None) -> Array:
 
 
 def _cumulative_logsumexp(x: Array, *, axis: int) -> Array:
-    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    wide = widened(x)
     return _in_blocks(np.logaddexp, wide, axis).astype(x.dtype, copy=False)
 
 

@@ -11,6 +11,8 @@ from pullback import array_api
 from pullback.array_api.elementwise import POSITIVE_ZERO, negative_power
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
+from pullback_numpy.half import narrowed, widened
+from pullback_numpy.pieces import in_pieces
 from pullback_numpy.typing import Array
 from pullback_numpy.windows import even_ranges
 
@@ -141,15 +143,8 @@ def _fixed_power(x: Array, *, exponent: float) -> Array:
     write = _POWERS.get(exponent)
     if write is None:
         raise ValueError(f"exponent is {exponent}, which has no form; write x ** {exponent}")
-    if x.itemsize > 2 or x.dtype.kind in "iu":
-        return _written(write, x)
-
-    def rounded_once(part: Array, y: Array) -> None:
-        wide = part.astype(np.float32)
-        write(wide, powers := np.empty_like(wide))
-        y[...] = powers
-
-    return _written(rounded_once, x)
+    # Products of 16-bit floats are rounded once.
+    return narrowed(_written(write, widened(x)), x)
 
 
 def _fraction(x: Array, y: Array) -> None:
@@ -159,38 +154,42 @@ def _fraction(x: Array, y: Array) -> None:
 
 def _remainder(x1: Array, x2: Array) -> Any:
     # What a division by 1 leaves is rounded once, as NumPy's remainder is, which is far slower.
-    if x2.ndim == 0 and x1.dtype.kind not in "iu":
-        if x2 == 1:
-            return _written(_fraction, x1)
-        if x1.dtype == np.float32 and x1.size >= _SMALL and x2 and np.isfinite(x2):
-            return _written(lambda x, y: _rest(x, x2, y), x1)
+    if x2.ndim == 0 and x1.dtype.kind not in "iu" and x2 == 1:
+        return _written(_fraction, x1)
+    if x1.dtype == np.float32 and max(x1.size, x2.size) >= SMALL:
+        return _rests(x1, x2) if x2.ndim else _written(lambda x, y: _rest(x, x2, y), x1)
     return np.remainder(x1, x2)
 
 
 #: Arrays below are done before several calls of NumPy have begun.
-_SMALL = 2048
+SMALL = 2048
+#: Arrays from here on are worth a Python function for each piece.
+_MANY = 16384
 
 
 def _rest(x: Array, divisor: Array, y: Array) -> None:
-    """The remainder of float32 by one number: NumPy divides with remainder bit by bit."""
+    """The remainders of float32: NumPy divides with remainder bit by bit."""
     # Quotients of up to 29 bits times a divisor of 24 are exact in float64, as is the difference.
-    limit = abs(divisor) * np.float32(2**29)
-    if not (np.minimum.reduce(x, axis=None) > -limit and np.maximum.reduce(x, axis=None) < limit):
-        np.remainder(x, divisor, out=y)
-        return
-    wide, by = x.astype(np.float64), float(divisor)
+    wide, by = x.astype(np.float64), divisor.astype(np.float64)
     quotient = np.divide(wide, by)
     np.floor(quotient, out=quotient)
+    far = not np.maximum.reduce(np.abs(quotient), axis=None) < 2.0**29
+    if far or not np.isfinite(np.maximum.reduce(np.abs(divisor), axis=None)):
+        np.remainder(x, divisor, out=y)
+        return
     quotient *= by
     wide -= quotient
     y[...] = wide
-    if by < 0:
-        np.copyto(y, np.float32(-0.0), where=y == 0)
+    if (zero := np.equal(y, 0)).any():
+        np.copysign(y, divisor, out=y, where=zero)
+
+
+_rests = in_pieces(_rest)
 
 
 def _hypot(x1: Array, x2: Array) -> Any:
     alike = x1.shape == x2.shape and x1.flags.c_contiguous and x2.flags.c_contiguous
-    if x1.dtype != np.float32 or x1.size < _SMALL or not alike:
+    if x1.dtype != np.float32 or x1.size < SMALL or not alike:
         return np.hypot(x1, x2)
     y = np.empty_like(x1)
     first, second, target = x1.reshape(-1), x2.reshape(-1), y.reshape(-1)
@@ -224,8 +223,12 @@ def _written(write: Callable[[Array, Array], object], x: Array) -> Array:
 
 
 def _pow(x1: Array, x2: Array) -> Array:
-    if x2.ndim == 0 and x2.dtype.kind not in "iuc" and (exponent := float(x2)) in _POWERS:
-        return _fixed_power(x1, exponent=exponent)
+    if x2.size == 1 and x2.ndim <= x1.ndim and x2.dtype.kind not in "iuc":
+        exponent = float(x2.reshape(()))
+        if exponent == 1:
+            return x1
+        if exponent in _POWERS:
+            return _fixed_power(x1, exponent=exponent)
     try:
         y = np.power(x1, x2)
     except ValueError:
@@ -289,7 +292,35 @@ def _complex(real: Array, imag: Array) -> Array:
     return whole
 
 
-def _clip(x: Array, least: Array | None, most: Array | None) -> Any:
+def _extremum(ufunc: Any, *, lower: bool) -> Kernel:
+    """np.maximum or np.minimum, which are slow beside one number."""
+
+    def kernel(x1: Array, x2: Array) -> Any:
+        x, bound = (x1, x2) if x1.ndim else (x2, x1)
+        if bound.ndim or x.size < _MANY or x.dtype.char not in "fd":
+            return ufunc(x1, x2)
+        return _within(x, bound, np.inf) if lower else _within(x, -np.inf, bound)
+
+    return kernel
+
+
+maximum = _extremum(np.maximum, lower=True)
+minimum = _extremum(np.minimum, lower=False)
+
+
+def _within(x: Array, least: Any, most: Any) -> Array:
+    return _written(lambda part, y: np.clip(part, least, most, out=y), x)
+
+
+def clip(x: Array, least: Array | None, most: Array | None) -> Any:
+    """min(max(x, least), most), without a bound that is None."""
+    one = (least is None or not least.ndim) and (most is None or not most.ndim)
+    if one and x.size >= _MANY:
+        if x.dtype.char in "fd":
+            low, high = -np.inf if least is None else least, np.inf if most is None else most
+            return _within(x, low, high)
+        if x.dtype.kind in "iu" and least is not None and most is not None:
+            return _within(x, least, most)
     if least is not None:
         x = np.maximum(x, least)
     return x if most is None else np.minimum(x, most)
@@ -339,7 +370,7 @@ def _chosen(condition: Array, first: Array, second: Array, out: Array | None = N
 
 KERNELS: dict[str, Kernel] = {
     "cbrt": _split(np.cbrt),
-    "clip": _clip,
+    "clip": clip,
     "complex": _complex,
     "conj": np.conjugate,
     "exp2": _split(np.exp2),
@@ -352,8 +383,9 @@ KERNELS: dict[str, Kernel] = {
     "hypot": _hypot,
     "imag": _imag,
     "ldexp": _ldexp,
-    "logaddexp2": np.logaddexp2,
     "log1p": _log1p,
+    "maximum": maximum,
+    "minimum": minimum,
     "pow": _pow,
     "real": _real,
     "remainder": _remainder,

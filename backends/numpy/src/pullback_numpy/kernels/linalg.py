@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback_numpy import products
+from pullback_numpy.half import narrowed, widened
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.typing import Array, Sizes
 
@@ -20,7 +21,7 @@ def _is_half(x: Array) -> bool:
 
 def _matmul(x1: Array, x2: Array) -> Any:
     if _is_half(x1):
-        return _matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(x1.dtype)
+        return narrowed(_matmul(widened(x1), widened(x2)), x1)
     return products.matmul(x1, x2)
 
 
@@ -28,8 +29,8 @@ def _linear(x: Array, weight: Any, bias: Array | None) -> Any:
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[1:]):
         raise ValueError("the weight must be a matrix, and the bias have its number of columns")
     if _is_half(x):
-        wide = None if bias is None else bias.astype(np.float32)
-        return _linear(x.astype(np.float32), weight.astype(np.float32), wide).astype(x.dtype)
+        wide = None if bias is None else widened(bias)
+        return narrowed(_linear(widened(x), widened(weight), wide), x)
     y = products.matmul(x, weight)
     # In place: y belongs to this call.
     return y if bias is None else np.add(y, bias, y)
@@ -38,7 +39,7 @@ def _linear(x: Array, weight: Any, bias: Array | None) -> Any:
 def _in_float32(function: Callable[[Any], Any]) -> Kernel:
     @functools.wraps(function)
     def kernel(x: Array) -> Any:
-        return function(x.astype(np.float32)).astype(x.dtype) if _is_half(x) else function(x)
+        return narrowed(function(widened(x)), x) if _is_half(x) else function(x)
 
     return kernel
 
@@ -77,7 +78,7 @@ def _svdvals(x: Array) -> Array:
 
 
 def _eigvals(x: Array) -> Array:
-    x = x.astype(np.float32) if _is_half(x) else x
+    x = widened(x)
     wide = np.complex64 if x.dtype in (np.float32, np.complex64) else np.complex128
     return np.linalg.eigvals(x).astype(wide, copy=False)
 
@@ -96,8 +97,7 @@ def _vecdot(x1: Array, x2: Array, *, axis: int) -> Any:
     if axis >= 0 or x1.shape[axis] != x2.shape[axis]:
         raise ValueError("vectors must have one length")
     if _is_half(x1):
-        wide = _vecdot(x1.astype(np.float32), x2.astype(np.float32), axis=axis)
-        return wide.astype(x1.dtype)
+        return narrowed(_vecdot(widened(x1), widened(x2), axis=axis), x1)
     x1 = np.conj(x1) if x1.dtype.kind == "c" else x1
     if axis != -1:
         x1, x2 = np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)
@@ -106,7 +106,7 @@ def _vecdot(x1: Array, x2: Array, *, axis: int) -> Any:
 
 def _tensordot(x1: Array, x2: Array, *, axes: tuple[Sizes, Sizes]) -> Array:
     if _is_half(x1):
-        return np.tensordot(x1.astype(np.float32), x2.astype(np.float32), axes).astype(x1.dtype)
+        return narrowed(np.tensordot(widened(x1), widened(x2), axes), x1)
     return np.tensordot(x1, x2, axes)
 
 
@@ -115,7 +115,7 @@ _SAFE = {"f": (1e-20, 1e37), "d": (1e-270, 1e300)}
 
 
 def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Any:
-    wide = x.astype(np.float32) if _is_half(x) else x
+    wide = widened(x)
     result = wide.real.dtype
     if ord == 2:
         square = wide.real**2 + wide.imag**2 if wide.dtype.kind == "c" else wide * wide

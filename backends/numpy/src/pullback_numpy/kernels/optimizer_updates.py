@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.casting import HALF, widened
+from pullback.casting import HALF
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
+from pullback_numpy.half import widened
 from pullback_numpy.typing import Array
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pullback.plugins.records import Kernel
-from pullback_numpy.kernels.activations import fresh, in_pieces
-from pullback_numpy.kernels.elementwise import where
+from pullback_numpy.kernels.activations import far_left_gradient
+from pullback_numpy.kernels.elementwise import SMALL, clip, where
+from pullback_numpy.pieces import bounded, fresh, in_pieces
 from pullback_numpy.typing import Array
 
 #: Below -_FAR, exp(x) is 0 in every dtype, and 0 * inf would be NaN.
@@ -18,23 +19,23 @@ _FAR = 1000
 
 def _between(least: float, most: float) -> Kernel:
     def kernel(x: Array) -> Any:
+        number = x.dtype.type
         # Unsigned integers are not below 0, and hold no negative bound.
-        low = x if least < 0 and x.dtype.kind == "u" else np.maximum(x, x.dtype.type(least))
-        return np.minimum(low, x.dtype.type(most))
+        low = None if least < 0 and x.dtype.kind == "u" else np.asarray(number(least))
+        return clip(x, low, np.asarray(number(most)))
 
     return kernel
 
 
 def _hard_sigmoid(x: Array, y: Array) -> None:
     np.add(x, x.dtype.type(3), out=y)
-    np.maximum(y, x.dtype.type(0), out=y)
-    np.minimum(y, x.dtype.type(6), out=y)
+    bounded(y, y, 0, 6)
     y /= x.dtype.type(6)
 
 
 def _hard_silu(x: Array, y: Array) -> None:
     _hard_sigmoid(x, y)
-    y *= np.maximum(x, x.dtype.type(-3))  # where y is 0, and 0 * inf would be NaN
+    y *= bounded(x, fresh(x), -3)  # where y is 0, and 0 * inf would be NaN
 
 
 def _softsign(x: Array, y: Array) -> None:
@@ -60,7 +61,7 @@ def _leaky_relu_gradient(g: Array, x: Array, *, negative_slope: float) -> Any:
 
 def _elu_gradient(g: Array, x: Array, *, alpha: float) -> Any:
     def into(g: Array, x: Array, y: Array) -> None:
-        np.minimum(x, x.dtype.type(0), out=y)
+        bounded(x, y, most=0)
         np.exp(y, out=y)
         below = np.multiply(g, g.dtype.type(alpha), out=fresh(g))
         y *= below
@@ -72,7 +73,7 @@ def _elu_gradient(g: Array, x: Array, *, alpha: float) -> Any:
 def _mish_gradient(g: Array, x: Array, y: Array) -> None:
     # n / (n + 2) + x 4 e (1 + e) / (n + 2)^2 with e = exp(x) and n = e (e + 2).
     # It is 1 from 40 on.
-    e = np.minimum(x, x.dtype.type(40), out=fresh(x))
+    e = bounded(x, fresh(x), most=40)
     np.exp(e, out=e)
     n = np.add(e, e.dtype.type(2), out=fresh(x))
     n *= e
@@ -80,17 +81,12 @@ def _mish_gradient(g: Array, x: Array, y: Array) -> None:
     np.add(e, e.dtype.type(1), out=y)
     y *= e
     y *= y.dtype.type(4)
-    y *= np.clip(x, -_FAR, 40)
+    y *= bounded(x, fresh(x), -_FAR, 40)
     y /= below
     y += n
     y /= below
     y *= g
-    far = np.less(x, -80)
-    if far.any():
-        # e is subnormal there, with few digits: it is g (1 + x) e, rounded once.
-        left = np.maximum(x[far], -2 * _FAR)
-        half = np.exp(left * left.dtype.type(0.5))
-        y[far] = g[far] * half * (left + 1) * half
+    far_left_gradient(g, x, y)
 
 
 def _squared_error(predictions: Array, targets: Array, y: Array) -> None:
@@ -102,7 +98,7 @@ def _huber_loss(predictions: Array, targets: Array, *, delta: float) -> Any:
     def into(predictions: Array, targets: Array, y: Array) -> None:
         np.subtract(predictions, targets, out=y)
         np.abs(y, out=y)
-        clipped = np.minimum(y, y.dtype.type(delta), out=fresh(y))
+        clipped = bounded(y, fresh(y), most=delta)
         y -= clipped
         y *= y.dtype.type(delta)
         clipped *= clipped
@@ -124,6 +120,29 @@ def _sigmoid_cross_entropy(x: Array, labels: Array, y: Array) -> None:
     y += size
 
 
+def _sum_of_powers(ufunc: Any, power: Any, unit: float) -> Kernel:
+    """logaddexp or logaddexp2, which NumPy computes number by number."""
+
+    def into(x1: Array, x2: Array, y: Array) -> None:
+        away = np.subtract(x1, x2)
+        np.abs(away, out=away)
+        if np.isnan(np.maximum.reduce(away, axis=None)):
+            away[x1 == x2] = 0  # of equal infinities
+        np.negative(away, out=away)
+        power(away, out=away)
+        np.log1p(away, out=away)
+        away *= away.dtype.type(unit)
+        np.maximum(x1, x2, out=y)
+        y += away
+
+    many = in_pieces(into)
+
+    def kernel(x1: Array, x2: Array) -> Any:
+        return ufunc(x1, x2) if max(x1.size, x2.size) < SMALL else many(x1, x2)
+
+    return kernel
+
+
 KERNELS: dict[str, Kernel] = {
     "bell": in_pieces(_bell),
     "elu_gradient": _elu_gradient,
@@ -133,6 +152,8 @@ KERNELS: dict[str, Kernel] = {
     "huber_loss": _huber_loss,
     "leaky_relu_gradient": _leaky_relu_gradient,
     "mish_gradient": in_pieces(_mish_gradient),
+    "logaddexp": _sum_of_powers(np.logaddexp, np.exp, 1),
+    "logaddexp2": _sum_of_powers(np.logaddexp2, np.exp2, 1 / math.log(2)),
     "relu6": _between(0, 6),
     "sigmoid_cross_entropy_with_logits": in_pieces(_sigmoid_cross_entropy),
     "softsign": in_pieces(_softsign),

@@ -86,9 +86,14 @@ def _random_normal(*, shape: Sizes, key: int, counter: int, dtype: DType, device
     return both[:size].reshape(shape).astype(dtype, copy=False)
 
 
+_TRUE = np.ones((), np.bool_)
+
+
 def _dropout(
     x: Array, *, rate: float, key: int, counter: int, noise_shape: Any
 ) -> tuple[Array, ...]:
+    if not rate:
+        return x, np.broadcast_to(_TRUE, noise_shape)
     noise = _at(key, counter).floats.random(noise_shape, np.float32)
     kept = np.greater_equal(noise, np.float32(rate))
     scale = 1 / (1 - rate) if rate < 1 else 0.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.casting import narrowed, widened
 from pullback.plugins.records import Kernel
 from pullback_numpy import products, threads
+from pullback_numpy.half import narrowed, widened
 from pullback_numpy.typing import Array, DType
 from pullback_numpy.windows import even_ranges, scratch
 

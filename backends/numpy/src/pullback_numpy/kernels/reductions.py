@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.records import Kernel
+from pullback_numpy.half import narrowed, widened
 from pullback_numpy.products import row_totals
 from pullback_numpy.typing import Array, DType, Sizes
 
@@ -49,7 +50,11 @@ def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     wide, result = accumulation(x, dtype)
     if x.size <= _SMALL and wide is result and x.dtype.char in _PLAIN:
         return _add(x, axis, wide, None, keepdims)
-    return tree_sum(x.astype(wide, copy=False), axis, keepdims).astype(result, copy=False)
+    return tree_sum(_converted(x, wide), axis, keepdims).astype(result, copy=False)
+
+
+def _converted(x: Array, wide: Any) -> Any:
+    return widened(x).astype(wide, copy=False)
 
 
 def accumulation(x: Array, dtype: DType | None) -> tuple[Any, Any]:
@@ -141,7 +146,7 @@ def _rows_sum(y: Array, axis: int) -> Any:
 
 def _prod(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     wide, result = accumulation(x, dtype)
-    return _multiply(x, axis, wide, None, keepdims).astype(result, copy=False)
+    return _multiply(_converted(x, wide), axis, wide, None, keepdims).astype(result, copy=False)
 
 
 def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
@@ -151,8 +156,8 @@ def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
         else:
             total = tree_sum(x, axis, keepdims)
         return total / _count(x, axis)
-    total = tree_sum(x.astype(dtypes.float32), axis, keepdims)
-    return (total / _count(x, axis)).astype(x.dtype)
+    total = tree_sum(widened(x), axis, keepdims)
+    return narrowed(total / _count(x, axis), x)
 
 
 def _count(x: Array, axis: Any) -> int:
@@ -165,11 +170,11 @@ def _count(x: Array, axis: Any) -> int:
 
 
 def _max(x: Array, *, axis: Any, keepdims: bool) -> Any:
-    return _maximum(x, axis, None, None, keepdims)
+    return narrowed(_maximum(widened(x), axis, None, None, keepdims), x)
 
 
 def _min(x: Array, *, axis: Any, keepdims: bool) -> Any:
-    return _minimum(x, axis, None, None, keepdims)
+    return narrowed(_minimum(widened(x), axis, None, None, keepdims), x)
 
 
 def _any(x: Array, *, axis: Any, keepdims: bool) -> Any:
@@ -185,7 +190,7 @@ def _count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Any:
 
 
 def _var(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
-    wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
+    wide = widened(x)
     away = np.asarray(wide - _mean(wide, axis=axis, keepdims=True))
     # The mean is rounded to a digit of x, which may be large beside the distances.
     away -= _mean(away, axis=axis, keepdims=True)
@@ -196,7 +201,7 @@ def _var(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
 
 
 def _std(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
-    wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
+    wide = widened(x)
     deviation = np.sqrt(_var(wide, axis=axis, correction=correction, keepdims=keepdims))
     return deviation if wide is x else deviation.astype(x.dtype)
 
@@ -205,7 +210,7 @@ def _logsumexp(x: Array, *, axis: Any, keepdims: bool) -> Any:
     if not _count(x, axis):
         nothing = _add(x, axis, None, None, keepdims)
         return np.full_like(nothing, -np.inf)
-    wide = x if x.dtype.char in _PLAIN else x.astype(dtypes.float32)
+    wide = widened(x)
     top = _maximum(wide, axis, None, None, True)
     # An infinite maximum is its own result: nothing is subtracted, for inf - inf is NaN.
     top = np.where(np.isinf(top), 0, top)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.casting import narrowed, widened
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
+from pullback_numpy.half import narrowed, widened
 from pullback_numpy.kernels.precision import last
 from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import row_totals

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.records import Kernel
-from pullback_numpy.typing import Array
+from pullback_numpy.typing import Array, DType
 
 
 def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
@@ -32,6 +32,8 @@ def _sort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
 
 #: From this many elements along the axis on, selection takes less time than sorting.
 _LONG = 256
+#: From this many elements in all on, passes over all rows do.
+_MANY = 2048
 
 
 def _top_k(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, ...]:
@@ -39,12 +41,58 @@ def _top_k(x: Array, *, k: int, axis: int, largest: bool) -> tuple[Array, ...]:
     n = rows.shape[-1]
     if not 0 <= k <= n:
         raise ValueError(f"k is {k}, and the axis has {n} elements")
-    if n >= _LONG and 0 < k <= n // 8 and rows.size:
-        order = _selected(rows.reshape(-1, n), k, largest).reshape(*rows.shape[:-1], k)
-    else:
+    order = None
+    if 0 < k <= n // 8 and rows.size >= _MANY:
+        flat = rows.reshape(-1, n)
+        order = _outstanding(flat, k, largest)
+        if order is None and n >= _LONG:
+            order = _selected(flat, k, largest)
+    if order is None:
         order = _argsort(rows, axis=-1, descending=largest, stable=True)[..., :k]
+    else:
+        order = order.reshape(*rows.shape[:-1], k)
     values = np.take_along_axis(rows, order, -1).astype(x.dtype, copy=False)
     return np.moveaxis(values, -1, axis), np.moveaxis(order, -1, axis)
+
+
+def _outstanding(rows: Array, k: int, largest: bool) -> Array | None:
+    """Returns what `_selected` does, if few elements are at least as large as k groups' largest.
+
+    Each row is dealt to groups. The k-th largest of what the groups have as their largest is a
+    bound that at least k elements reach, and of elements in no particular order few more do.
+    """
+    n = rows.shape[-1]
+    groups = max(4 * k, math.isqrt(n))
+    depth = n // groups
+    if depth < 2 or rows.dtype.kind not in "iuf":
+        return None
+    extreme, reaches = (np.maximum, np.greater_equal) if largest else (np.minimum, np.less_equal)
+    dealt = rows[:, : depth * groups].reshape(-1, depth, groups)
+    leaders = np.concatenate([extreme.reduce(dealt, 1), rows[:, depth * groups :]], -1)
+    if (leaders != leaders).any():
+        return None  # NaN is behind all numbers
+    at = leaders.shape[-1] - k if largest else k - 1
+    bound = np.partition(leaders, at, -1)[:, at : at + 1]
+    inside = reaches(rows, bound)
+    counts = np.count_nonzero(inside, -1)
+    width = int(counts.max())
+    if width > 4 * k + 64:
+        return None
+    # In a row of candidates, what is missing is filled up at the end, behind its equals.
+    found = np.zeros((len(rows), width), np.int64)
+    filled = np.arange(width) < counts[:, None]
+    found[filled] = np.flatnonzero(inside) % n
+    candidates = np.take_along_axis(rows, found, -1)
+    candidates[~filled] = _worst(rows.dtype, largest)
+    order = _argsort(candidates, axis=-1, descending=largest, stable=True)[:, :k]
+    chosen: Array = np.take_along_axis(found, order, -1)
+    return chosen
+
+
+def _worst(dtype: DType, largest: bool) -> Any:
+    if dtype.kind == "f":
+        return -math.inf if largest else math.inf
+    return np.iinfo(dtype).min if largest else np.iinfo(dtype).max
 
 
 def _selected(rows: Array, k: int, largest: bool) -> Array:

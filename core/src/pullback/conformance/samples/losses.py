@@ -111,6 +111,8 @@ suite("sparse_softmax_cross_entropy_with_logits", _sparse_cross_entropy, scale=_
     wrong(errors.ShapeError, normal(2, 3), integers(0, 3, 3)),
     wrong(errors.DTypeError, normal(2, 3), normal(2)),
 )
+#: Logits, and what the op gives for them and gets for its result.
+_LOGITS, _FROM_LOSS = normal(4, 5), (normal(4, 1, seed=1) + 3, normal(4, seed=2))
 suite(
     "sparse_softmax_cross_entropy_gradient",
     _sparse_gradient,
@@ -119,23 +121,9 @@ suite(
     ),
     without={"exceptional": "the inputs are results of the op"},
 )(
-    call(normal(4, 5), integers(0, 5, 4), normal(4, 1, seed=1) + 3, normal(4, seed=2)),
-    call(
-        normal(4, 5),
-        np.array([1, -1, 2, 0]),
-        normal(4, 1, seed=1) + 3,
-        normal(4, seed=2),
-        label_smoothing=0.1,
-        ignore_label=-1,
-    ),
-    rough(
-        normal(4, 5),
-        np.array([1, -1, 9, 2]),
-        normal(4, 1, seed=1) + 3,
-        normal(4, seed=2),
-        ignore_label=2,
-        note="outside is NaN",
-    ),
+    call(_LOGITS, integers(0, 5, 4), *_FROM_LOSS),
+    call(_LOGITS, np.array([1, -1, 2, 0]), *_FROM_LOSS, label_smoothing=0.1, ignore_label=-1),
+    rough(_LOGITS, np.array([1, -1, 9, 2]), *_FROM_LOSS, ignore_label=2, note="outside is NaN"),
     call(normal(4, 5), integers(0, 4, 5), normal(1, 5, seed=1) + 3, normal(5, seed=2), axis=0),
     call(normal(0, 3), integers(0, 3, 0), normal(0, 1), normal(0), note="empty"),
 )

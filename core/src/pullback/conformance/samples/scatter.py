@@ -55,14 +55,22 @@ _WRONG: tuple[Any, ...] = (
     wrong(errors.AxisError, _X, _ONCE, normal(3, 3, 5), axis=3),
 )
 
+
+def _repeated(draw: Callable[..., Any]) -> tuple[Any, ...]:
+    """Calls of ops that take a position several times, with updates drawn by `draw`."""
+    return (
+        call(_X, _TWICE, draw(5, 3, 5), note="one position three times"),
+        call(_X, np.array([1, 1, -3]), draw(4, 3, 5), axis=1),
+        call(_X, _GRID, draw(4, 3, 2, 2), axis=-1, note="indices of two axes"),
+        call(normal(4), np.array(1), normal(), note="0-d indices"),
+        call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
+        call(normal(4, 0), _TWICE, normal(5, 0), note="empty"),
+        call(integers(0, 9, 4), _TWICE, integers(0, 9, 5)),
+    )
+
+
 suite("scatter_add", _add)(
-    call(_X, _TWICE, normal(5, 3, 5), note="one position three times"),
-    call(_X, np.array([1, 1, -3]), normal(4, 3, 5), axis=1),
-    call(_X, _GRID, normal(4, 3, 2, 2), axis=-1, note="indices of two axes"),
-    call(normal(4), np.array(1), normal(), note="0-d indices"),
-    call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
-    call(normal(4, 0), _TWICE, normal(5, 0), note="empty"),
-    call(integers(0, 9, 4), _TWICE, integers(0, 9, 5)),
+    *_repeated(normal),
     call(cnormal(4), _TWICE, cnormal(5)),
     rough(normal(3), integers(0, 3, 4000), normal(4000), note="many"),
     *_WRONG,
@@ -80,13 +88,7 @@ suite("scatter_update", _update)(
 _NAN = np.array([1.0, np.nan, 2.0, -np.inf])
 for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
     suite(_name, _combined(_ufunc), either_zero=True)(
-        call(_X, _TWICE, distinct(5, 3, 5), note="one position three times"),
-        call(_X, np.array([1, 1, -3]), distinct(4, 3, 5), axis=1),
-        call(_X, _GRID, distinct(4, 3, 2, 2), axis=-1, note="indices of two axes"),
-        call(normal(4), np.array(1), normal(), note="0-d indices"),
-        call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
-        call(normal(4, 0), _TWICE, normal(5, 0), note="empty"),
-        call(integers(0, 9, 4), _TWICE, integers(0, 9, 5)),
+        *_repeated(distinct),
         rough(
             _NAN,
             np.array([0, 0, 2, 3]),

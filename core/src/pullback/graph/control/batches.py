@@ -13,7 +13,7 @@ from pullback.ops.comparison import equal
 from pullback.ops.selection import where
 from pullback.tensor import Tensor
 
-_ADVICE = "all items of a batch have results of one structure, with the same shapes and dtypes"
+_ADVICE = "all of them return one structure, with the same shapes and dtypes"
 
 
 def chosen(condition: Tensor, one: Any, other: Any) -> Any:
@@ -27,7 +27,7 @@ def switch(
 ) -> Any:
     """The results of several functions, for each item of the one that it chooses.
 
-    All of them are called, as the items take different ones.
+    All of them are called, as the items take different ones, and where values are not known.
     """
     results = [tensors(f(*operands)) for f in functions]
     index = clip(index, 0, len(results) - 1)

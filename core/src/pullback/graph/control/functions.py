@@ -26,6 +26,7 @@ from pullback.graph.control.structures import (
     predicate,
     tensors,
 )
+from pullback.graph.eval_shape import has_shapes_alone
 from pullback.ops.joining import stack, unstack
 from pullback.tensor import Tensor
 
@@ -70,7 +71,7 @@ def cond(pred: object, true_fn: Callable[..., R], false_fn: Callable[..., R], *o
     if isinstance(choice, bool):
         result: R = tensors((true_fn if choice else false_fn)(*given))
         return result
-    if LOCAL.state.runs:
+    if LOCAL.state.runs or has_shapes_alone():
         both = (false_fn, true_fn)
         return batches.switch("pb.cond", choice.astype("int32"), both, given)  # type: ignore[no-any-return]
     found: R = captured_branches.cond(choice, (true_fn, false_fn), given)
@@ -115,7 +116,7 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
         chosen = functions[captured_branches.nearest(choice, len(functions))]
         result: R = tensors(chosen(*given))
         return result
-    if LOCAL.state.runs:
+    if LOCAL.state.runs or has_shapes_alone():
         return batches.switch("pb.switch", choice, functions, given)  # type: ignore[no-any-return]
     found: R = captured_branches.switch(choice, functions, given)
     return found
@@ -161,6 +162,8 @@ def scan(
     f = checked_function("pb.scan", "f", f, "the carry and an element of xs")
     carry, elements = tensors(init), tensors(xs)
     count = _length(elements, length)
+    if has_shapes_alone():
+        return loops.scan_once(f, carry, elements, count)
     if _is_captured():
         settings = count, bool(reverse), bool(recompute)
         found = loops.captured(lambda: loops.scan(f, carry, elements, *settings), count)
@@ -209,6 +212,10 @@ def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], i
     body_fn = checked_function("pb.fori_loop", "body_fn", body_fn, "a number and the carry")
     first, last = integer("pb.fori_loop", "lower", lower), integer("pb.fori_loop", "upper", upper)
     carry = tensors(init)
+    if has_shapes_alone():
+        number = from_any(np.asarray(0, dtypes.DEFAULT_INT))
+        once: C = loops.next_carry("pb.fori_loop", "body_fn", carry, body_fn(number, carry))
+        return once
     if _is_captured():
         known = isinstance(first, int) and isinstance(last, int)
         length: Any = last - first if known else 0
@@ -262,6 +269,10 @@ def while_loop(
     body_fn = checked_function("pb.while_loop", "body_fn", body_fn, "the carry")
     limit = None if maximum is None else _index("pb.while_loop", "maximum", maximum)
     carry = tensors(init)
+    if has_shapes_alone():
+        predicate("pb.while_loop", "the result of cond_fn", cond_fn(carry))
+        once: C = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
+        return once
     if _is_captured():
         return loops.while_loop(cond_fn, body_fn, carry, limit)  # type: ignore[no-any-return]
     steps = 0

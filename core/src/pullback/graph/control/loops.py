@@ -14,10 +14,10 @@ from pullback.graph.control.call import trace_now
 from pullback.graph.control.loop_calls import traced_scan, traced_while
 from pullback.graph.control.structures import check_alike, predicate, tensors
 from pullback.graph.control.subtrace import OnlyOutside
-from pullback.graph.function import Function
+from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.ops.creation import arange, full
 from pullback.ops.joining import concat
-from pullback.ops.manipulation import reshape
+from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.tensor import Tensor
 
 #: The largest number of steps that are traced one by one.
@@ -119,21 +119,20 @@ def _in_segments(
 
 
 def empty_results(f: Callable[..., Any], carry: Any, xs: Any) -> Any:
-    """The results of a scan without steps: `f` is traced for zeros, to know their shapes."""
-    one = [full(x.shape[1:], 0, dtype=x.dtype, device=x.device) for x in leaves(xs)]
-    kept: list[Any] = []
+    """The results of a scan without steps."""
+    one = like(xs, iter([TensorSpec(x.shape[1:], x.dtype) for x in leaves(xs)]))
+    result = eval_shape(lambda carry, x: tensors(pair(f(carry, x))[1]), carry, one)
+    empty = [full((0, *spec.shape), 0, dtype=spec.dtype) for spec in leaves(result)]
+    return like(result, iter(empty))
 
-    def step(carry: Any, x: Any) -> Any:
-        kept[:] = [tensors(pair(f(carry, x))[1])]
-        return leaves(kept[0])
 
-    graph = Function(step).lower(carry, like(xs, iter(one))).graph
-    public = graph.device.backend.public_dtypes
-    empty = [
-        full((0, *value.shape), 0, dtype=public[value.dtype], device=graph.device)
-        for value in graph.outputs
-    ]
-    return like(kept[0], iter(empty))
+def scan_once(f: Callable[..., Any], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
+    """A scan where nothing is computed: its function is called for one element."""
+    first = [x[0] if length else full(x.shape[1:], 0, dtype=x.dtype) for x in leaves(xs)]
+    new, result = pair(f(carry, like(xs, iter(first))))
+    result = tensors(result)
+    rows = [broadcast_to(y, (length, *y.shape)) for y in leaves(result)]
+    return next_carry("pb.scan", "f", carry, new), like(result, iter(rows))
 
 
 def fori_loop(lower: Any, upper: Any, body_fn: Callable[..., Any], carry: Any) -> Any:

@@ -1,13 +1,17 @@
-"""`pb.py_function`: Python in a captured function, which is called at each run."""
+"""`pb.py_function`, `pb.print`: Python in a captured function, which is called at each run."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
+from pullback import errors
 from pullback._autodiff.functional import stop_gradient
-from pullback._dispatch.recording import CONSTANT
+from pullback._dispatch.recording import CONSTANT, effect
+from pullback._symbols import HostNumber
 from pullback._tree import leaves, like
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
@@ -15,6 +19,7 @@ from pullback.graph.control.call import lifted, one_or_all, trace_now
 from pullback.graph.control.op import control_op, define
 from pullback.graph.control.structures import check_alike, operands, tensors
 from pullback.graph.control.subtrace import Subtrace
+from pullback.graph.eval_shape import has_shapes_alone
 from pullback.graph.record import Recorder
 from pullback.graph.tapes import NONE, tapes
 from pullback.ops.creation import full
@@ -23,24 +28,53 @@ from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor, wrap
 
-__all__ = ["py_function"]
+__all__ = ["print", "py_function"]
 
 R = TypeVar("R")
 
 
-def py_function(f: Callable[..., object], *args: Any, result: R) -> R:
+def print(*values: object, sep: str = " ", end: str = "\n") -> None:
+    """Prints values as Python's `print` does; a captured function prints at the end of each run.
+
+    Args:
+        values: tensors, structures of them, and other values.
+        sep: what stands between them.
+        end: what stands after the last.
+
+    Raises:
+        InputTypeError: for a `sep` or `end` that is not a string.
+
+    >>> @pb.function
+    ... def halved(x):
+    ...     pb.print("x is", x)
+    ...     return x / 2
+    >>> for number in (1.0, 3.0):
+    ...     _ = halved(pb.asarray(number))
+    x is 1.0
+    x is 3.0
+    """
+    for name, text in (("sep", sep), ("end", end)):
+        if not isinstance(text, str):
+            raise errors.InputTypeError(
+                f"pb.print: {name} is {text!r}; write a string, such as {name}=' '"
+            )
+    py_function(partial(builtins.print, sep=sep, end=end), *values)
+
+
+def py_function(f: Callable[..., object], *args: Any, result: R = None) -> R:  # type: ignore[assignment]
     """Calls a Python function that looks at values, also from a captured function.
 
     A captured function calls it at each run, with tensors that have values. Its results are
-    constants for tapes; `pb.custom_gradient` gives it a gradient. It should depend on its
-    arguments alone and change nothing: a call whose results are not used is left out, and a
-    gradient may call it once more.
+    constants for tapes; `pb.custom_gradient` gives it a gradient. A function with results should
+    depend on its arguments alone and change nothing: a call whose results are not used is left out,
+    and a gradient may call it once more. One without results is called for its effect, at the end
+    of each run, in the order of the calls.
 
     Args:
         f: the function; it returns tensors, arrays or numbers.
         args: its arguments: structures of tensors, and other values.
         result: a structure of tensors of the shapes and dtypes that `f` returns; their values do
-            not matter.
+            not matter. None for a function that is called for its effect.
 
     Returns:
         What `f` returns, as tensors.
@@ -54,14 +88,20 @@ def py_function(f: Callable[..., object], *args: Any, result: R) -> R:
         InputValueError: if `f` returns another structure than `result`.
         ShapeError: if it returns a tensor of another shape.
         DTypeError: if it returns a tensor of another dtype.
+        CaptureError: for a function without results in a branch or loop of a captured function.
     """
     trace = trace_now()
     expected = tensors(result)
+    if has_shapes_alone():
+        return stop_gradient(expected)  # type: ignore[no-any-return]
     given = operands(args)
     called = HostFunction(f, given, expected)
     if trace is None:
         found: R = like(expected, iter(called.tensors([x for x in leaves(given) if _is_tensor(x)])))
         return found
+    if not leaves(expected):
+        effect(_Effect(f, given), *[x for x in leaves(given) if _varies(x)])
+        return result
     inputs = [x for x in leaves(given) if _is_tensor(x)]
     kinds = tuple((x.shape, x.dtype) for x in leaves(expected))
     recorded: R = like(expected, iter(_call(inputs, function=called, kinds=kinds)))
@@ -98,6 +138,28 @@ class HostFunction:
         first = f"{self._name} returned"
         check_alike("pb.py_function", first, result, "and result is", self._expected, advice)
         return [stop_gradient(tensor) for tensor in leaves(result)]
+
+
+class _Effect:
+    """A function that a program calls at its end, with the tensors and numbers of the run.
+
+    Args:
+        f: the function.
+        args: its arguments.
+    """
+
+    def __init__(self, f: Callable[..., object], args: Any) -> None:
+        self._f = f
+        self._args = like(args, iter([_TENSOR if _varies(x) else x for x in leaves(args)]))
+
+    def __call__(self, *values: Any) -> None:
+        given = iter(values)
+        flat = [next(given) if x is _TENSOR else x for x in leaves(self._args)]
+        self._f(*like(self._args, iter(flat)))
+
+
+def _varies(value: object) -> bool:
+    return type(value) in (Tensor, HostNumber)
 
 
 class _Like:
@@ -144,8 +206,6 @@ def _call(
     trace = trace_now()
     if trace is None:
         return function.tensors(args)
-    if not kinds:
-        return []
     (args,) = lifted(trace, [args])
     kernel = HostKernel(function, trace.real_device)
 

@@ -207,8 +207,8 @@ class Subtrace(Recorder):
 
     def _only_outside(self, *_: object, **__: object) -> NoReturn:
         self._only(
-            f"changes an optimizer, a metric or other state in {self.what}",
-            "return the values, and call the optimizer or the metric after it",
+            f"changes an optimizer, a metric or other state, or prints, in {self.what}",
+            "return the values, and do it after that",
         )
 
     set = effect = when = _only_outside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 from pullback import errors
@@ -322,6 +323,18 @@ def silu(x: Tensor, /) -> Tensor:
     return narrowed(where(wide < _SUBNORMAL, _far_left(wide), near), x)
 
 
+def _gradient(g: Tensor, x: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """g times the slope of silu or mish at x, from x and sigmoid(x).
+
+    Far to the left both are x * exp(x), whose slope is rounded to a subnormal number only once.
+    """
+    # exp(-_FAR) is 0 in every dtype.
+    half = exp(clip(widened(x), -2 * _FAR, _SUBNORMAL) * 0.5)
+    g, wide = widened(g), clip(widened(x), -_FAR, _FAR)
+    near = g * slope(wide, sigmoid(wide))
+    return narrowed(where(wide < _SUBNORMAL, g * half * (wide + 1) * half, near), x)
+
+
 # ACCUMULATED: the terms cancel where the derivative changes its sign.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED, public=False)
 def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
@@ -330,12 +343,7 @@ def silu_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     >>> pb.ops.silu_gradient(2.0, 0.0).item()
     1.0
     """
-    # exp(-_FAR) is 0 in every dtype.
-    half = exp(clip(widened(x), -2 * _FAR, _SUBNORMAL) * 0.5)
-    g, wide = widened(g), clip(widened(x), -_FAR, _FAR)
-    s = sigmoid(wide)
-    near = g * (s * (wide * (1 - s) + 1))
-    return narrowed(where(wide < _SUBNORMAL, g * half * (wide + 1) * half, near), x)
+    return _gradient(g, x, lambda wide, s: s * (wide * (1 - s) + 1))
 
 
 silu.vjp(x=lambda g, x: silu_gradient(g, x))
@@ -361,12 +369,12 @@ def mish_gradient(g: Tensor, x: Tensor, /) -> Tensor:
     >>> pb.ops.mish_gradient(2.0, 0.0).tolist()
     1.2000000476837158
     """
-    # Far to the left it is that of x * exp(x), as for silu.
-    half = exp(clip(widened(x), -2 * _FAR, _SUBNORMAL) * 0.5)
-    g, wide = widened(g), clip(widened(x), -_FAR, _FAR)
-    t = tanh(softplus(wide))
-    near = g * (t + wide * sigmoid(wide) * (1 - t * t))
-    return narrowed(where(wide < _SUBNORMAL, g * half * (wide + 1) * half, near), x)
+
+    def slope(wide: Tensor, s: Tensor) -> Tensor:
+        t = tanh(softplus(wide))
+        return t + wide * s * (1 - t * t)
+
+    return _gradient(g, x, slope)
 
 
 mish.vjp(x=lambda g, x: mish_gradient(g, x))

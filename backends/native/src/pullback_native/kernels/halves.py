@@ -1,0 +1,55 @@
+"""Kernels of float32 for 16-bit floats: inputs are widened, and results rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback_native import _native
+from pullback_native.loops import FLOAT32, Array
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+
+#: The ops whose kernels compute in float32 and have no form of their own for 16-bit floats. Their
+#: results have the dtype of the first input, or are positions.
+IN_FLOAT32 = (
+    *("sum", "mean", "prod", "max", "min", "vector_norm", "cumulative_sum", "cumulative_prod"),
+    *("top_k", "scatter_add", "segment_sum"),
+    *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
+    *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient"),
+    *("max_pool", "max_pool_gradient", "conv", "conv_input_gradient", "conv_kernel_gradient"),
+    *("matmul", "linear", "scaled_dot_product_attention"),
+    *("sparse_softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_gradient"),
+    *("batch_norm", "batch_norm_gradient", "batch_norm_inference"),
+)
+#: Those whose results but the first stay in float32, as the gradient takes them.
+_WITH_STATISTICS = (
+    *("layer_norm", "rms_norm", "batch_norm", "scaled_dot_product_attention"),
+    "sparse_softmax_cross_entropy_with_logits",
+)
+
+
+def in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel for 16-bit floats, of one for float32."""
+    numpy, astype = NUMPY_KERNELS[op_name], _native.astype
+    narrowed = 1 if op_name in _WITH_STATISTICS else 9  # of its results
+
+    def wide(*inputs: Array | None, **attributes: Any) -> Any:
+        if attributes.get("dtype") is not None:
+            return numpy(*inputs, **attributes)
+        first: Any = inputs[0]
+        dtype = first.dtype
+        y = kernel(
+            *[
+                astype(x, dtype=FLOAT32) if x is not None and x.dtype == dtype else x
+                for x in inputs
+            ],
+            **attributes,
+        )
+        if not isinstance(y, tuple):
+            return astype(y, dtype=dtype)
+        return tuple(
+            astype(one, dtype=dtype) if one.dtype == FLOAT32 and i < narrowed else one
+            for i, one in enumerate(y)
+        )
+
+    return wide
