@@ -48,6 +48,13 @@ MADE = {
     "Activation": (lambda: L.Activation("relu"), (2, 3)),
     "AdaptiveAveragePool1D": (lambda: L.AdaptiveAveragePool1D(2), (2, 5, 3)),
     "LeakyReLU": (lambda: L.LeakyReLU(0.3), (2, 3)),
+    "RandomBrightness": (lambda: L.RandomBrightness(0.3, seed=3), (2, 5, 6, 3)),
+    "RandomContrast": (lambda: L.RandomContrast((-0.3, 1), seed=3), (2, 5, 6, 3)),
+    "RandomCrop": (lambda: L.RandomCrop(3, 4, padding=1, seed=3), (2, 5, 6, 3)),
+    "RandomFlip": (lambda: L.RandomFlip("vertical", seed=3), (2, 5, 6, 3)),
+    "RandomRotation": (lambda: L.RandomRotation(0.1, fill_mode="wrap", seed=3), (2, 5, 6, 3)),
+    "RandomTranslation": (lambda: L.RandomTranslation(0.1, (0, 0.2), seed=3), (2, 5, 6, 3)),
+    "RandomZoom": (lambda: L.RandomZoom(0.3, interpolation="nearest", seed=3), (2, 5, 6, 3)),
     "ReLU": (L.ReLU, (2, 3)),
     "Rescaling": (lambda: L.Rescaling(2.0, -1), (2, 3)),
     "Softmax": (lambda: L.Softmax(axis=0), (2, 3)),
@@ -111,12 +118,14 @@ MADE = {
     "ZeroPadding2D": (lambda: L.ZeroPadding2D(((1, 0), 2)), (2, 5, 6, 3)),
     "ZeroPadding3D": (lambda: L.ZeroPadding3D(1), (2, 4, 4, 4, 3)),
 }
+# They take a pair, and have tests of their own.
+PAIRS = ("CutMix", "MixUp")
 MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
 # Bases that subclasses are made of.
 BASES = {
-    "AdaptivePool", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv", "GlobalPool", "Layer",
-    "LayerOptions", "Merge", "Model", "Policy", "Pool", "Recurrent", "SeparableConv",
-    "SpatialDropout", "UpSampling", "ZeroPadding", "policy", "uninitialized",
+    "AdaptivePool", "Augmentation", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv",
+    "GlobalPool", "Layer", "LayerOptions", "Merge", "Model", "Policy", "Pool", "Recurrent",
+    "SeparableConv", "SpatialDropout", "UpSampling", "ZeroPadding", "policy", "uninitialized",
 }  # fmt: skip
 
 
@@ -130,7 +139,7 @@ def again(layer):
 
 def test_every_layer_is_tried():
     public = {name for name in L.__all__ if isinstance(getattr(L, name), type)}
-    assert public - BASES == {*MADE, *MERGES}
+    assert public - BASES == {*MADE, *MERGES, *PAIRS}
 
 
 @pytest.mark.parametrize("name", MADE)

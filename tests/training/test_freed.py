@@ -1,4 +1,4 @@
-"""What a function defines is freed when it has ended: no class is kept by what has used it."""
+"""A function frees what it defines when it has ended: no class is kept by what has used it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found out once about each class or function, without keeping it alive."""
+"""Functions that find something out once about each class or function, without keeping it alive."""
 
 from __future__ import annotations
 

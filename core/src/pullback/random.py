@@ -407,7 +407,8 @@ class Generator:
         """
         wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
         # Parameters are constants: no gradient flows into them.
-        concentration = from_any(alpha).astype(wide)
+        place = None if device is None else as_device(device)
+        concentration = from_any(alpha, None, place).astype(wide)
         # For any other alpha each round would reject all, for ever.
         if not bool(all_of((concentration > 0) & (concentration < math.inf))):
             raise errors.InputValueError(f"gamma: alpha must be positive and finite, got {alpha}")

@@ -136,7 +136,7 @@ _SECOND = {
     "gradients": "write `tape.gradient(loss, variables)`, or `pb.grad(f)(x)`",
     "train": "write `pb.optimizers`, `pb.Checkpoint`",
     "math": "functions are in `pb` itself: `pb.exp(x)`",
-    "image": "write `pb.resize`; augmentation goes into `pb.data.Dataset.map`",
+    "image": "write `pb.resize`; `pb.layers.RandomFlip` and its kin augment",
     "io": "write `pb.data.Dataset`",
     "strings": "write `pb.StringTensor`",
     "config": "write `pb.devices()`, `pb.set_default_device(\"cpu:0\")`",

@@ -69,8 +69,8 @@ _LAYERS = {
         "write `pb.layers.Dense(3, input_shape=(784,))`, or leave it out: sizes come from the "
         "first call",
     "Normalization": "write `pb.layers.Lambda(lambda x: (x - mean) / deviation)`",
-    "RandomFlip RandomRotation RandomCrop RandomZoom RandomContrast Resizing CenterCrop":
-        "not here: write it as a function for `pb.data.Dataset.map`; `pb.resize` resizes",
+    "Resizing": "write `pb.layers.Lambda(lambda x: pb.resize(x, (32, 32)))`",
+    "CenterCrop": "write `pb.layers.RandomCrop(32, 32)`: without training it cuts out the centre",
     "TimeDistributed": "not needed: `pb.layers.Dense(10)` works on the last axis of any tensor",
     "Masking": "write the `mask=` of recurrent layers and the `key_mask=` of attention",
     "Concat": "write `pb.layers.Concatenate()`",

@@ -10,6 +10,16 @@ from pullback._foreign_names.objects import LAYER, MODEL
 from pullback.layers import initializers, regularizers
 from pullback.layers.activations import Activation, LeakyReLU, ReLU, Softmax
 from pullback.layers.attention import MultiHeadAttention
+from pullback.layers.augmentation import (
+    Augmentation,
+    RandomBrightness,
+    RandomContrast,
+    RandomCrop,
+    RandomFlip,
+    RandomRotation,
+    RandomTranslation,
+    RandomZoom,
+)
 from pullback.layers.basic import Dense, Embedding, Lambda, Rescaling
 from pullback.layers.convolution import (
     Conv,
@@ -41,6 +51,7 @@ from pullback.layers.merging import (
     Multiply,
     Subtract,
 )
+from pullback.layers.mixing import CutMix, MixUp
 from pullback.layers.model import Model, Sequential
 from pullback.layers.normalization import (
     BatchNormalization,
@@ -115,6 +126,7 @@ __all__ = [
     "AdaptiveMaxPool3D",
     "AdaptivePool",
     "Add",
+    "Augmentation",
     "Average",
     "AveragePool1D",
     "AveragePool2D",
@@ -134,6 +146,7 @@ __all__ = [
     "Cropping1D",
     "Cropping2D",
     "Cropping3D",
+    "CutMix",
     "Dense",
     "DepthwiseConv",
     "DepthwiseConv1D",
@@ -162,6 +175,7 @@ __all__ = [
     "Maximum",
     "Merge",
     "Minimum",
+    "MixUp",
     "Model",
     "MultiHeadAttention",
     "Multiply",
@@ -169,6 +183,13 @@ __all__ = [
     "Policy",
     "Pool",
     "RMSNormalization",
+    "RandomBrightness",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomFlip",
+    "RandomRotation",
+    "RandomTranslation",
+    "RandomZoom",
     "ReLU",
     "Recurrent",
     "RepeatVector",

@@ -24,7 +24,7 @@ from pullback.ops.fourier.fft import (
 )
 from pullback.ops.joining import concat
 from pullback.ops.repeating import roll
-from pullback.shapes import Axes, Shape, canonical_axis, first
+from pullback.shapes import Axes, Shape, canonical_axis, check_number, first
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
 from pullback.tensor import Tensor
 
@@ -232,6 +232,7 @@ def fftfreq(
     >>> pb.fft.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
+    check_number(d, "d")
     n, kind = check_size(n), dtypes.DEFAULT_FLOAT if dtype is None else dtype
     upper = arange(0, (n + 1) // 2, dtype=kind, device=device)
     lower = arange(-(n // 2), 0, dtype=kind, device=device)
@@ -255,6 +256,7 @@ def rfftfreq(
     >>> pb.fft.rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
+    check_number(d, "d")
     n, kind = check_size(n), dtypes.DEFAULT_FLOAT if dtype is None else dtype
     return arange(0, n // 2 + 1, dtype=kind, device=device) / (n * d)
 
