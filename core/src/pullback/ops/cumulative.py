@@ -7,13 +7,17 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch import op
+from pullback.casting import HALF
 from pullback.dtypes import DType, DTypeLike, accumulating, real, real_floating
 from pullback.ops.arithmetic import maximum, minimum
+from pullback.ops.creation import arange, ones_like, zeros_like
 from pullback.ops.data_types import cotangent_of
-from pullback.ops.exponential import logaddexp
+from pullback.ops.exponential import logaddexp, share
+from pullback.ops.indexing import place_along_axis
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import flip, moveaxis
 from pullback.ops.precision import widened
+from pullback.ops.selection import where
 from pullback.shapes import Axis, Shape
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
@@ -169,9 +173,24 @@ def cumulative_logsumexp(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     return _scan(logaddexp, widened(x), axis).astype(x.dtype)
 
 
+@cumulative_logsumexp.vjp("x")
+def _(g: Tensor, x: Tensor, out: Tensor, axis: int) -> Tensor:
+    # y_k = logaddexp(y_{k-1}, x_k), whose weights are at most 1: no term is lost or too large.
+    if x.dtype in HALF:
+        out = cumulative_logsumexp(widened(x), axis=axis)
+    dtype = x.dtype
+    g, x, y = (moveaxis(widened(value), axis, -1) for value in (g, x, out))
+    before, after, term = y[..., :-1], y[..., 1:], x[..., 1:]
+    own = concat([ones_like(x[..., :1]), share(term, before, after)], axis=-1)
+    slope = own * _recurrence(share(before, term, after), g)
+    return moveaxis(slope, -1, axis).astype(dtype)
+
+
 @op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
 def cumulative_max(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative maximum of x along `axis`; NaN from the first NaN on.
+
+    The gradient is that of the first of equal elements.
 
     Raises:
         AxisError: for an axis out of range, or None if x has several.
@@ -187,6 +206,8 @@ def cumulative_max(x: Tensor, /, axis: Axis | None = None) -> Tensor:
 def cumulative_min(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative minimum of x along `axis`; NaN from the first NaN on.
 
+    The gradient is that of the first of equal elements.
+
     Raises:
         AxisError: for an axis out of range, or None if x has several.
 
@@ -195,3 +216,19 @@ def cumulative_min(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """
     assert axis is not None
     return _scan(minimum, x, axis)
+
+
+@cumulative_max.vjp("x")
+@cumulative_min.vjp("x")
+def _(g: Tensor, out: Tensor, axis: int) -> Tensor:
+    n = out.shape[axis]
+    if n < 2:
+        return g
+    y = moveaxis(out, axis, -1)
+    before = y[..., :-1]
+    # Where the result is another one than before, it is the element there; NaN stays NaN.
+    changes = (y[..., 1:] != before) & (before == before)
+    places = where(changes, arange(1, n, device=out.device), 0)
+    places = concat([zeros_like(places[..., :1]), places], axis=-1)
+    origins = moveaxis(cumulative_max(places, axis=-1), -1, axis)
+    return place_along_axis(g, origins, g.shape, axis)

@@ -199,14 +199,14 @@ def logaddexp(x1: Tensor, x2: Tensor, /) -> Tensor:
     return maximum(x1, x2) + log1p(exp(-abs(_difference(x1, x2))))
 
 
-def _weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+def share(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """exp(x1) / (exp(x1) + exp(x2)): at most 1, and 0 where both terms are 0."""
     return where(out == -math.inf, 0, late.sigmoid(_difference(x1, x2)))
 
 
 logaddexp.vjp(
-    x1=lambda g, x1, x2, out: g * _weight(x1, x2, out),
-    x2=lambda g, x1, x2, out: g * _weight(x2, x1, out),
+    x1=lambda g, x1, x2, out: g * share(x1, x2, out),
+    x2=lambda g, x1, x2, out: g * share(x2, x1, out),
 )
 
 
@@ -222,14 +222,14 @@ def logaddexp2(x1: Tensor, x2: Tensor, /) -> Tensor:
     return maximum(x1, x2) + smaller / math.log(2)
 
 
-def _binary_weight(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+def _binary_share(x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
     """2**x1 / (2**x1 + 2**x2): at most 1, and 0 where both terms are 0."""
     return where(out == -math.inf, 0, late.sigmoid(_difference(x1, x2) * math.log(2)))
 
 
 logaddexp2.vjp(
-    x1=lambda g, x1, x2, out: g * _binary_weight(x1, x2, out),
-    x2=lambda g, x1, x2, out: g * _binary_weight(x2, x1, out),
+    x1=lambda g, x1, x2, out: g * _binary_share(x1, x2, out),
+    x2=lambda g, x1, x2, out: g * _binary_share(x2, x1, out),
 )
 
 
