@@ -7,6 +7,8 @@ from types import FunctionType
 from typing import Any
 
 from pullback._codegen.source import Source
+from pullback._dispatch.recording import RECORDING
+from pullback._symbols import SharedCount
 from pullback.graph.program import MISS, Program, no_other
 from pullback.graph.signature import (
     ABSENT,
@@ -51,11 +53,22 @@ class Caller:
         self.first = first
         _set_call(self, self.call)
 
-    def prefer(self, program: Program) -> None:
-        """Has a program tried first at a call."""
-        self.first = program.run
+    def prefer(self, run: FunctionType) -> None:
+        """Has generated code tried first at a call, and be the call where that may be.
+
+        Args:
+            run: the code of a program or of a form. While anything records, and for calls that it
+                is not made for, `call` does them.
+        """
+        self.first = run
         if self._enters:
-            _set_call(self, program.entry(self._missed_first))
+            # With `run`, which keeps the text for tracebacks.
+            names = {
+                **run.__globals__, "recorded": RECORDING, "missed": self._missed_first, "run": run,
+                "entered": True,
+            }  # fmt: skip
+            code = run.__code__.replace()
+            _set_call(self, FunctionType(code, names, run.__name__, run.__defaults__))
 
     def _missed_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.call(*given(args), **kwargs)
@@ -108,13 +121,20 @@ class KnownSignature:
                     self.missed = 0
                     # Only if it comes again: where signatures take turns, a look-up is faster.
                     if self._owner.last is program:
-                        self._owner.prefer(program)
+                        self._owner.prefer(program.run)
                     self._owner.last = program
                     return result
         self.missed += 1
         if self.full or self.apart or (self.late and self.missed % OFTEN):
             return self._owner.run_eagerly(args, kwargs)
         return self._owner.miss(args, kwargs)
+
+
+class _Anything:
+    """Has all there is in it."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
 
 
 class SignatureForm:
@@ -131,23 +151,28 @@ class SignatureForm:
 
     def __init__(self, owner: Caller, f: Callable[..., Any], signature: Signature) -> None:
         self.entries: dict[Any, KnownSignature] = {}
-        self._shapes: set[Any] = set()
+        self._owner = owner
+        #: The sizes of tensors and arrays.
+        self._sizes: set[int] = set()
         self.leaves = signature.without_values().leaves()
         source = Source(
             "find",
             parameters_of(signature),
             {
-                "ABSENT": ABSENT, "missed": no_other,
-                "Tensor": Tensor, "equal": equal, "key_of": key_of,
+                "ABSENT": ABSENT, "missed": no_other, "recorded": SharedCount(),
+                "Tensor": Tensor, "equal": equal, "key_of": key_of, "prefer": self._prefer,
                 "get": self.entries.get, "miss": owner.miss, "eagerly": owner.run_eagerly, "f": f,
-                "full": False, "shapes": self._shapes,
+                "full": False, "entered": False, "sizes": self._sizes,
             },
         )  # fmt: skip
         code = KeyCode(source, signature)
+        source.line("if recorded.count:", f"    {code.miss}")
         converts = any(leaf.kind == "array" for leaf in signature.leaves())
         late = f"eagerly({code.args}, kwargs)" if converts else f"f({code.call})"
-        if code.shapes:  # a faster test than that of the key
-            source.line(f"if full and {code.shapes[0]} not in shapes:", f"    return {late}")
+        if code.arrays:  # a faster test than that of the key
+            is_late = " or ".join(f"{array}.size not in sizes" for array in code.arrays)
+            with source.block(f"if full and ({is_late}):"):
+                source.line("if not entered:", "    prefer()", f"return {late}")
         with source.block(f"if (entry := get({code.key})) is not None:"):
             source.line(f"return entry.run({code.args}, kwargs)")
         source.line(f"return {late} if full else miss({code.args}, kwargs)")
@@ -156,10 +181,17 @@ class SignatureForm:
     def add(self, owner: Caller, signature: Signature) -> KnownSignature:
         """Adds a signature."""
         entry = self.entries[signature.key] = KnownSignature(owner, signature.without_values())
-        self._shapes.update(
-            leaf.key[0] for leaf in signature.leaves() if leaf.kind in ("tensor", "array")
-        )
+        for leaf in signature.leaves():
+            if leaf.kind in ("tensor", "array"):
+                size = (leaf.value._array if leaf.kind == "tensor" else leaf.value).size
+                if type(size) is not int:  # a method, as in some libraries
+                    self.run.__globals__["sizes"] = _Anything()
+                self._sizes.add(size)
         return entry
+
+    def _prefer(self) -> None:
+        """Has the next call begin with the look-up: late calls come in a row."""
+        self._owner.prefer(self.run)
 
     def fill(self) -> None:
         """Has calls with other signatures run op by op from now on."""

@@ -396,7 +396,7 @@ class Function(Caller, Generic[P, R]):
             self._warn_of_counts(program)
         entry.made = False
         entry.programs = [program, *entry.programs]
-        self.prefer(program)
+        self.prefer(program.run)
         return result
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:

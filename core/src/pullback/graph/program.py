@@ -119,17 +119,6 @@ class Program:
         ).written()
         self.joint = None  # it has the arguments of the traced call
 
-    def entry(self, missed: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> FunctionType:
-        """The code as what a caller calls.
-
-        Args:
-            missed: does the calls that it is not made for, and those while anything records.
-        """
-        run = self.run
-        # With `run`, which keeps the text for tracebacks.
-        names = {**run.__globals__, "recorded": RECORDING, "missed": missed, "run": run}
-        return FunctionType(run.__code__.replace(), names, run.__name__, run.__defaults__)
-
     def fall_back_on(self, eagerly: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
         """Sets what does a call op by op for whose numbers the program is not."""
         self.run.__globals__["eagerly"] = eagerly

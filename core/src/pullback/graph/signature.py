@@ -503,8 +503,8 @@ class KeyCode(Unpacking):
 
     def __init__(self, source: Source, signature: Signature) -> None:
         self._parts: list[str] = []
-        #: The texts of the shapes in the key.
-        self.shapes: list[str] = []
+        #: The names of the arrays in the key.
+        self.arrays: list[str] = []
         super().__init__(source, signature)
         #: The text of the key.
         self.key = tuple_of(self._parts)
@@ -514,16 +514,16 @@ class KeyCode(Unpacking):
         if part.kind == "tensor":
             self.unless_not(f"type({name}) is not Tensor")
             self._source.line(f"{name}_array = {name}._array")
-            self.shapes.append(f"{name}_array.shape")
-            self._parts += [self.shapes[-1], f"{name}_array.dtype", f"{name}._device"]
+            self.arrays.append(f"{name}_array")
+            self._parts += [f"{name}_array.shape", f"{name}_array.dtype", f"{name}._device"]
             return
         if part.kind == "number":
             self.unless_not(_number_test(part, name))
             return
         self.unless_not(f"type({name}) is not {self._source.constant(kind)}")
         if part.kind == "array":
-            self.shapes.append(f"{name}.shape")
-            self._parts += [self.shapes[-1], f"{name}.dtype"]
+            self.arrays.append(name)
+            self._parts += [f"{name}.shape", f"{name}.dtype"]
         elif part.kind == "object":
             self._parts.append(f"id({name})")
         elif kind in (bool, int, str, bytes):
