@@ -456,8 +456,10 @@ def _write_recording(
             _write_lift(source, op)
         if op.differentiable and recorded:
             arguments = ", ".join(_recorded(op, results))
+            # In a trace nodes are there, where nothing is recorded, too: those of constants.
+            recording = "(not _TRACES.count or _LOCAL.state.recording)"
             source.write(f"""
-                if {tracked}:
+                if ({tracked}) and {recording}:
                     {", ".join(nodes)} = _OP.record({arguments})
                 else:
                     {every} = _CONSTANT

@@ -170,6 +170,11 @@ def arrays_of(inputs: Sequence[Any]) -> list[Any]:
     ]
 
 
+def widens(op: Op) -> bool:
+    """True if the kernel gets a dtype that is not the caller's: sums have another default."""
+    return op.dtype is accumulating and dtypes.DEFAULT_INT is not dtypes.int32
+
+
 def keyed_by_first(op: Op) -> bool:
     """True if the dtype of the first input alone is the key of a kernel in the op's table."""
     return op.dtype.uniform or len(op.inputs) == 1
@@ -183,9 +188,8 @@ def _find(
     attributes: Mapping[str, Any],
 ) -> Kernel | None:
     """The kernel, or None. From now on specialized code finds it too, or the body in its place."""
-    if len(device.tables) <= op.index:
-        device.tables += [{} for _ in range(len(device.tables), op.index + 1)]
-    table = device.tables[op.index]  # before the look-up: what changes meanwhile brings a new one
+    # Before the look-up: what changes meanwhile brings a new one.
+    table = table_of(op, device)
     kernel = kernel_of(device, op, None if first is None else first.dtype)
     found = kernel
     if kernel is None:
@@ -193,7 +197,7 @@ def _find(
         kernel = body_as_kernel(op, device) if device.backend.keeps_bodies else None
         if kernel is None:
             return None
-    elif op.dtype is accumulating and dtypes.DEFAULT_INT is not dtypes.int32:
+    elif widens(op):
         assert first is not None
         found = kernel = _widened(kernel, dtypes.accumulated(first.dtype))
     key: object
@@ -205,6 +209,15 @@ def _find(
         key = tuple(None if tensor is None else tensor._array.dtype for tensor in flatten(inputs))
     table[key] = kernel
     return found
+
+
+def table_of(op: Op, device: Device) -> dict[Any, Any]:
+    """The table of an op on a device: native dtypes to what specialized code calls for them."""
+    try:
+        return device.tables[op.index]
+    except IndexError:
+        device.tables += [{} for _ in range(len(device.tables), op.index + 1)]
+        return device.tables[op.index]
 
 
 def _widened(kernel: Kernel, wide: DType) -> Kernel:

@@ -188,7 +188,7 @@ def lifted(tensor: Tensor) -> Tensor:
 def is_outside(device: Device) -> bool:
     """Returns whether a tensor on a device is from outside the trace that runs in this thread."""
     capture = LOCAL.state.capture
-    return capture is not None and capture.is_outside(device)
+    return capture is not None and device is not capture.device and capture.is_outside(device)
 
 
 def reject_reading() -> None:

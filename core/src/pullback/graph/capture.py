@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback._dispatch.fallback import kernel_of
+from pullback._dispatch.plan import table_of, widens
 from pullback._dispatch.results import native_arrays
 from pullback._tree import each
 from pullback.devices import Device
@@ -22,7 +23,6 @@ from pullback.dtypes import DType
 from pullback.graph.graph import Argument, Call, Entry, Graph, Operand, Value
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel, Native
-from pullback.shapes import broadcast, reduce
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 
@@ -32,21 +32,13 @@ R = TypeVar("R")
 class Traced:
     """A native array on a trace's device, and the value that it is in the graph."""
 
-    __slots__ = ("__weakref__", "array", "value")
+    __slots__ = ("__weakref__", "array", "dtype", "shape", "value")
 
     def __init__(self, array: Native, value: Value) -> None:
         self.array = array
         self.value = value
-
-    @property
-    def shape(self) -> Any:
-        """The shape of the array."""
-        return self.array.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The native dtype of the array."""
-        return self.array.dtype
+        self.shape = value.shape
+        self.dtype = value.dtype
 
 
 class TracedDevice(Device):
@@ -61,6 +53,54 @@ class TracedDevice(Device):
 
     # Tables have entries of their own for each of the two.
     __hash__ = Device.__hash__
+
+
+class _Tables(dict[int, "_Table"]):
+    """The tables of a trace, by the index of the op; each begins with the first call of the op.
+
+    Specialized code finds what records the kernel there, as it finds the kernel on other devices:
+    the first call of an op in a trace does not take the general path either.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __missing__(self, index: int) -> _Table:
+        if index not in _OPS:
+            _OPS.update((op.index, op) for op in OPS.values())
+        table = self[index] = _Table(self._trace, _OPS[index])
+        return table
+
+
+class _Table(dict[Any, Kernel]):
+    """The kernels of an op in a trace, which record their calls, by the key of specialized code.
+
+    Only for keys that the table of the real device has: what is converted before has none.
+    """
+
+    __slots__ = ("_trace", "op")
+
+    def __init__(self, trace: Trace, op: Op) -> None:
+        self._trace = trace
+        self.op = op
+
+    def __missing__(self, key: Any) -> Kernel:
+        op, trace = self.op, self._trace
+        kernel = None
+        if key in table_of(op, trace._real_device) and not widens(op):
+            first = key[0] if type(key) is tuple and op.inputs else key
+            native = bool(op.inputs) and first is not None
+            kernel = trace.kernel(op.name, trace.public_dtypes[first] if native else None)
+        if kernel is None:
+            raise KeyError(key)
+        self[key] = kernel
+        return kernel
+
+
+#: The ops by their index.
+_OPS: dict[int, Op] = {}
+#: The framework's ops whose results have shapes that do not depend on values, as far as is known.
+_FIXED: set[Op] = set()
 
 
 class Trace(Backend):
@@ -92,7 +132,7 @@ class Trace(Backend):
         self.device = traced = self._new_device(device)
         traced.backend = self
         traced.kind, traced.index, traced.native = device.kind, device.index, device.native
-        traced.tables = self.tables
+        traced.tables = self._tables = _Tables(self)  # type: ignore[assignment]
         traced.constants = {}
         traced._str = str(device)
 
@@ -124,10 +164,11 @@ class Trace(Backend):
 
     def close(self) -> None:
         """Forgets the numbers that ops keep as tensors of this device for calls to come."""
-        for op in OPS.values():
-            for key in list(op.scalars) if op.scalars else ():
+        for table in self._tables.values():
+            scalars = table.op.scalars
+            for key in list(scalars) if scalars else ():
                 if key[2] is self.device:
-                    op.scalars.pop(key, None)
+                    scalars.pop(key, None)
 
     # What dispatch asks of a backend --------------------------------------------------------------
 
@@ -145,16 +186,14 @@ class Trace(Backend):
         result = self._call(kernel, native, plain)
         arrays = native_arrays(op, self._real_device, kernel, native, result)
         several = isinstance(result, (tuple, list))
-        returned = result if several else [result]
-        foreign = tuple(map(is_not, arrays, returned))
+        foreign = tuple(map(is_not, arrays, result if several else (result,)))
         if several and len(arrays) == 1:
             kernel = partial(_only_result, kernel)
-        if _depends_on_values(op, inputs, plain):
+        if op not in _FIXED and _depends_on_values(op, inputs, plain):
             self._looked_at(f"calls {op.name}, whose shape depends on values")
         results = self._values(arrays, several=several)
-        operands = tuple(map(operand_of, inputs))
-        origin = self._origin()
-        self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, origin))
+        operands = tuple([x.value if type(x) is Traced else operand_of(x) for x in inputs])
+        self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, self._origin()))
         traced = tuple(map(self._new, arrays, results))
         return traced if several else traced[0]
 
@@ -162,11 +201,10 @@ class Trace(Backend):
         """The values of the results of a call."""
         name = f"v{self._count}"
         self._count += 1
-        names = [f"{name}_{i}" for i in range(len(arrays))] if several else [name]
-        return tuple(
-            Value(name, tuple(array.shape), array.dtype)
-            for name, array in zip(names, arrays, strict=True)
-        )
+        if not several:
+            (array,) = arrays
+            return (Value(name, tuple(array.shape), array.dtype),)
+        return tuple([Value(f"{name}_{i}", tuple(x.shape), x.dtype) for i, x in enumerate(arrays)])
 
     def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
         """Records the calls of another graph; returns its outputs."""
@@ -246,10 +284,11 @@ def _depends_on_values(
     op: Op, inputs: Sequence[Traced | list[Traced] | None], attributes: Mapping[str, object]
 ) -> bool:
     """Returns whether the shapes of the results depend on the values of the inputs."""
-    if op.shape in (broadcast, reduce):
-        return False
     shapes = op.shape(*(each(_shape, value) for value in inputs), **attributes)
-    return shapes is None or (isinstance(shapes, list) and None in shapes)
+    depends = shapes is None or (isinstance(shapes, list) and None in shapes)
+    if op.own and op.in_table and not depends:
+        _FIXED.add(op)
+    return depends
 
 
 def _shape(value: Traced) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from pullback._numerics.philox import WORD
 from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import Emitted, emit, emitted
 from pullback.graph.graph import Draw, Graph, HostArray, Value
-from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.ready import ready
 from pullback.plugins.backend import Backend
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.plugins.records import Native

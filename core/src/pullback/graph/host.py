@@ -23,8 +23,8 @@ from pullback.dtypes import DType
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor
 
-#: Frames of files below this folder are the framework's.
-_PACKAGE = str(Path(__file__).parents[1])
+#: Frames of files below this folder are the framework's, and those of generated code.
+_FRAMEWORK = str(Path(__file__).parents[1]), "<pullback "
 
 
 #: Containers that are compared item by item.
@@ -145,8 +145,8 @@ def line_of_program() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<pullback ")):
-            return f"{os.path.basename(file)}:{frame.f_lineno}"
+        if not file.startswith(_FRAMEWORK):
+            return f"{file.rpartition(os.sep)[2]}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
 
@@ -154,9 +154,7 @@ def line_of_program() -> str:
 def depth_of_program() -> int:
     """The number of frames of the framework that run now: `stacklevel` for a warning."""
     depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(
-        (_PACKAGE, "<pullback ")
-    ):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_FRAMEWORK):
         depth, frame = depth + 1, frame.f_back
     return depth
 
@@ -167,7 +165,7 @@ def line_of_traceback(error: BaseException) -> str:
     at = error.__traceback__
     while at is not None:
         file = at.tb_frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<pullback ")):
+        if not file.startswith(_FRAMEWORK):
             text = linecache.getline(file, at.tb_lineno).strip()
             line = f"{os.path.basename(file)}:{at.tb_lineno}" + f" ({text})" * bool(text)
         at = at.tb_next

@@ -33,10 +33,8 @@ from pullback.graph.host import (
     same,
 )
 from pullback.graph.joint import Derivative, Joint
-from pullback.graph.passes.prepare import prepare
-from pullback.graph.passes.regions import fuse
+from pullback.graph.passes.ready import changed, early_writes, ready, updates_in_place
 from pullback.graph.passes.simplify import simplify
-from pullback.graph.passes.updates import changed, early_writes, updates_in_place, updates_last
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.save import save
@@ -111,9 +109,7 @@ class Program:
         #: Why it has not; empty for a backend that compiles no graphs.
         self.not_compiled = whole if isinstance(whole, str) else ""
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
-        self.fused = low
-        if self.compiled is None:
-            self.fused = prepare(updates_last(fuse(low)))
+        self.fused = low if self.compiled is not None else ready(low)
         self.run: FunctionType = ProgramWriter(
             self, signature, recorder, returned, arguments
         ).written()
@@ -280,6 +276,7 @@ class ProgramWriter:
         source.line("except Exception:", f"    {self._code.miss}")
 
     def _check_guard(self, guard: Guard) -> None:
+        constant = self._source.constant
         function, arguments, value, _ = guard
         if (
             function is contents
@@ -288,19 +285,18 @@ class ProgramWriter:
         ):
             self._check_items(arguments[0], cast("tuple[Any, ...]", value))
             return
-        texts = [self._source.constant(argument) for argument in arguments]
         if function is getattr and _is_name(arguments[1]):
-            now = f"{texts[0]}.{arguments[1]}"
+            now = f"{constant(arguments[0])}.{arguments[1]}"
         elif function is operator.contains:
-            now = f"({texts[1]} in {texts[0]})"
+            now = f"({constant(arguments[1])} in {constant(arguments[0])})"
         elif function is kind_of_value and type(value) is type:
-            now = f"type({texts[0]}.value)"
+            now = f"type({constant(arguments[0])}.value)"
         elif value is not None and _is_get_of_dict(function) and len(arguments) == 1:
             # What is missing raises, and another program is looked for.
-            now = f"{self._source.constant(function.__self__)}[{texts[0]}]"
+            now = f"{constant(function.__self__)}[{constant(arguments[0])}]"
         else:
-            now = f"{self._source.constant(function)}({', '.join(texts)})"
-        before = self._source.constant(value)
+            now = f"{constant(function)}({', '.join(map(constant, arguments))})"
+        before = constant(value)
         if value is None or type(value) in (bool, type):
             self._miss_if(f"{now} is not {before}")
         else:

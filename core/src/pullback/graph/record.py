@@ -27,7 +27,6 @@ from pullback._dispatch.recording import (
     paused,
     reachable,
     uncaptured,
-    unfollowed,
     unseen,
 )
 from pullback._symbols import TRACES, Apart, Break, DrawnInt, HostNumber
@@ -447,8 +446,14 @@ class Recorder(Trace):
         inputs = tuple(each(self._renew, x) for x in inputs)
         begin = len(self._calls)
         tensors = [each(lambda traced: wrap(traced, self.device), x) for x in inputs]
-        with paused():
-            result = run_body(op, tensors, attributes)
+        state = LOCAL.state
+        # Of a branch that has only tensors of this trace, which the call lifts afterwards.
+        inner, state.capture = state.capture, self
+        try:
+            with paused():
+                result = run_body(op, tensors, attributes)
+        finally:
+            state.capture = inner
         several = not isinstance(result, Tensor)
         results = [self.lift(tensor)._array for tensor in (result if several else [result])]
         operands = tuple(map(operand_of, inputs))
@@ -467,14 +472,18 @@ class Recorder(Trace):
     def _run(
         self, op: Op, kernel: Kernel, /, *inputs: Any, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
-        self._check_running()
-        inputs = tuple(each(self._renew, x) for x in inputs)
-        if not op.own:
+        if self._ended:
+            self._check_running()
+        if self._renewed is not None:
+            inputs = tuple(each(self._renew, x) for x in inputs)
+        if not op.own:  # its rules are followed
             return super()._run(op, kernel, *inputs, **attributes)
-        with unfollowed():
+        with uncaptured():
             return super()._run(op, kernel, *inputs, **attributes)
 
     def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
+        if LOCAL.state.capture is None:
+            return kernel(*inputs, **attributes)
         # Kernels may go through the host.
         with uncaptured():
             return kernel(*inputs, **attributes)

@@ -20,7 +20,7 @@ from pullback.graph.composites import lowered
 from pullback.graph.control.op import control_op
 from pullback.graph.emit import emit_explained
 from pullback.graph.graph import Graph
-from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.ready import ready
 from pullback.graph.passes.simplify import drop_dead, simplify
 from pullback.graph.record import Recorder
 from pullback.ops.creation import full

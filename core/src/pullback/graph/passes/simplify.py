@@ -6,17 +6,23 @@ The passes know ops by their definitions, and no op by its name.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from pullback._tree import each
+from pullback.devices import Device
 from pullback.dtypes import is_complex
 from pullback.graph.graph import Call, Graph, NotTraceableError, Value, frozen
+from pullback.plugins.records import Native
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
 
 #: The number of elements up to which a value computed from constants becomes a constant.
 LARGEST_CONSTANT = 1 << 14
+
+
+#: What gives the values that a call computes, where they need not be computed; else None.
+Rule: TypeAlias = Callable[[Call], "Sequence[Value] | None"]
 
 
 def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
@@ -26,76 +32,30 @@ def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
         graph: the graph.
         any_layout: whether the memory layout of what it computes may be another one.
     """
-    for _ in range(2):
-        graph = fold_constants(common_subexpressions(drop_identities(graph)))
-        shorter = drop_identity_elements(graph, any_layout=any_layout)
+    while True:
+        constants = dict(graph.constants)
+        graph = _without(graph, _identity, _Alike(), _Folded(graph.device, constants))
+        shorter = drop_identity_elements(graph._replace(constants=constants), any_layout=any_layout)
         # Calls that were made unlike by an identity element are found alike the second time.
-        done = len(shorter.calls) == len(graph.calls)
+        if len(shorter.calls) == len(graph.calls):
+            return drop_dead(shorter)
         graph = drop_dead(shorter)
-        if done:
-            break
-    return graph
 
 
 def common_subexpressions(graph: Graph) -> Graph:
     """Calls of one op with equal attributes on the same values become one call."""
-    first: dict[Any, Call] = {}
-    same: dict[Value, Value] = {}
-    calls = []
-    for call in graph.calls:
-        call = with_inputs(call, same)
-        try:
-            key = call.op, call.inputs, frozen((*call.attributes.items(),))
-        except NotTraceableError:
-            calls.append(call)
-            continue
-        before = first.setdefault(key, call)
-        if before is call:
-            calls.append(call)
-        else:
-            same.update(zip(call.results, before.results, strict=True))
-    return with_ends(graph._replace(calls=tuple(calls)), same)
+    return _without(graph, _Alike())
 
 
 def fold_constants(graph: Graph) -> Graph:
     """Runs the calls that depend on constants only; their results are constants, if small."""
     constants = dict(graph.constants)
-    native = graph.device.backend.native
-    calls = []
-    for call in graph.calls:
-        # What only graphs call may be Python, which is called at each run.
-        if (
-            not call.op.in_table
-            or not all(value.name in constants for value in call.values)
-            or any(isinstance(value, Value) for value in call.attributes.values())
-            or any(math.prod(value.shape) > LARGEST_CONSTANT for value in call.results)
-        ):
-            calls.append(call)
-            continue
-        operands = [each(lambda value: constants[value.name], x) for x in call.inputs]
-        arrays = call.kernel(*operands, **call.attributes)
-        for value, array, foreign in zip(
-            call.results,
-            arrays if len(call.results) > 1 else [arrays],
-            call.foreign,
-            strict=True,
-        ):
-            constants[value.name] = native(array) if foreign else array
-    return graph._replace(calls=tuple(calls), constants=constants)
+    return _without(graph, _Folded(graph.device, constants))._replace(constants=constants)
 
 
 def drop_identities(graph: Graph) -> Graph:
     """Calls whose result is their input are left out, such as a reshape to the same shape."""
-    same: dict[Value, Value] = {}
-    calls = []
-    for call in graph.calls:
-        call = with_inputs(call, same)
-        identity = _identity(call)
-        if identity is None:
-            calls.append(call)
-        else:
-            same[call.results[0]] = identity
-    return with_ends(graph._replace(calls=tuple(calls)), same)
+    return _without(graph, _identity)
 
 
 def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
@@ -106,25 +66,90 @@ def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
     order. So the call stays where its layout comes to a call whose bits depend on layouts, and
     where it leaves the graph, unless it may have any layout there.
     """
-    same: dict[Value, Value] = {}
     filled = _Filled(graph)
     by_layout: set[Value] = set() if any_layout else set(graph.ends)
     for call in reversed(graph.calls):
         # Elementwise kernels hand the layout of their inputs on.
         if not call.ignores_layout or not by_layout.isdisjoint(call.results):
             by_layout.update(call.values)
-    calls = []
-    for call in graph.calls:
+
+    def rule(call: Call) -> Sequence[Value] | None:
         filled.learn(call)
         unchanged = filled.unchanged_input(call)
         if unchanged is None or (call.results[0] in by_layout and not filled.is_alike(call)):
-            calls.append(with_inputs(call, same))
+            return None
+        return (unchanged,)
+
+    return _without(graph, rule)
+
+
+def _without(graph: Graph, *rules: Rule) -> Graph:
+    """The graph without the calls for which a rule has the values: the first that has any."""
+    same: dict[Value, Value] = {}
+    calls = []
+    for call in graph.calls:
+        call = with_inputs(call, same)
+        for rule in rules:
+            values = rule(call)
+            if values is not None:
+                same.update(zip(call.results, values, strict=True))
+                break
         else:
-            same[call.results[0]] = same.get(unchanged, unchanged)
-    return with_ends(graph._replace(calls=tuple(calls)), same)
+            calls.append(call)
+    return with_ends(graph._replace(calls=tuple(calls)), same) if same else graph
 
 
-def _identity(call: Call) -> Value | None:
+# Rules --------------------------------------------------------------------------------------------
+
+
+class _Alike:
+    """Finds an earlier call of the same op, with equal attributes, on the same values."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Any, list[Call]] = {}
+
+    def __call__(self, call: Call) -> Sequence[Value] | None:
+        """The results of such a call."""
+        before = self._calls.setdefault((call.op, call.inputs), [])
+        if before:
+            try:
+                key = frozen((*call.attributes.items(),))
+                for one in before:
+                    if frozen((*one.attributes.items(),)) == key:
+                        return one.results
+            except NotTraceableError:
+                return None
+        before.append(call)
+        return None
+
+
+class _Folded:
+    """Runs calls that depend on constants only, and adds their results to the constants."""
+
+    def __init__(self, device: Device, constants: dict[str, Native]) -> None:
+        self._native = device.backend.native
+        self._constants = constants
+
+    def __call__(self, call: Call) -> Sequence[Value] | None:
+        """The results of a call, if they are constants now."""
+        constants = self._constants
+        # What only graphs call may be Python, which is called at each run.
+        if (
+            not all(value.name in constants for value in call.values)
+            or not call.op.in_table
+            or any(isinstance(value, Value) for value in call.attributes.values())
+            or any(math.prod(value.shape) > LARGEST_CONSTANT for value in call.results)
+        ):
+            return None
+        operands = [each(lambda value: constants[value.name], x) for x in call.inputs]
+        result = call.kernel(*operands, **call.attributes)
+        arrays = result if len(call.results) > 1 else [result]
+        for value, array, foreign in zip(call.results, arrays, call.foreign, strict=True):
+            constants[value.name] = self._native(array) if foreign else array
+        return call.results
+
+
+def _identity(call: Call) -> Sequence[Value] | None:
     """The first input of a call, if the result is nothing else."""
     when = call.op.identity_when
     if when is None or any(isinstance(value, Value) for value in call.attributes.values()):
@@ -132,7 +157,7 @@ def _identity(call: Call) -> Value | None:
     operand = call.inputs[0]
     if not isinstance(operand, Value):
         return None
-    return operand if when(operand.shape, **call.attributes) else None
+    return (operand,) if when(operand.shape, **call.attributes) else None
 
 
 class _Filled:

@@ -31,7 +31,7 @@ from pullback.graph.control import vjp
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import Call, Graph, Value
 from pullback.graph.host import array_of
-from pullback.graph.passes.prepare import ready
+from pullback.graph.passes.ready import ready
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.saved.data_form import JSON, called, decode, graph_of
 from pullback.graph.saved.save import ARRAYS, FORMAT, PROGRAM, VERSION
