@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 from pullback import errors
 from pullback._dispatch import op
+from pullback._dispatch.convert import from_any
 from pullback.dtypes import real, real_floating
+from pullback.ops.indexing import take
 from pullback.ops.joining import stack
+from pullback.ops.manipulation import reshape
 from pullback.ops.nn.windows import DataFormat, Sizes, check_format
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean
@@ -53,9 +57,17 @@ def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_form
                      data_format)  # fmt: skip
     for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):
         size = x.shape[axis]
+        windows = [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        width = len(windows[0])
+        if all(len(window) == width for window in windows):
+            if width * count != size:  # windows that overlap
+                x = take(x, from_any([*chain(*windows)]).to(x.device), axis=axis)
+            split = (*x.shape[:axis], count, width, *x.shape[axis + 1 :])
+            x = pool(reshape(x, split), axis=axis + 1)
+            continue
         lead = (slice(None),) * axis
-        windows = [slice(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-        x = stack([pool(x[(*lead, window)], axis=axis) for window in windows], axis=axis)
+        parts = [x[(*lead, slice(window.start, window.stop))] for window in windows]
+        x = stack([pool(part, axis=axis) for part in parts], axis=axis)
     return x
 
 

@@ -9,8 +9,8 @@ from pullback.ops.comparison import not_equal
 from pullback.ops.creation import arange, full
 from pullback.ops.exponential import exp, log
 from pullback.ops.indexing import take_along_axis
-from pullback.ops.joining import concat, stack
-from pullback.ops.manipulation import reshape
+from pullback.ops.joining import concat, stack, unstack
+from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.nn.softmax import log_softmax
 from pullback.ops.precision import counting, narrowed, widened
 from pullback.ops.reductions import max, sum
@@ -96,24 +96,31 @@ def ctc_loss(
     # A path may go from a label to the next one without the blank, unless both are equal. Blanks
     # need no test: two states before a blank is a blank, which is equal. A label of the blank class
     # is a label too, as in PyTorch and Keras.
-    two_before = concat([end, end, path], axis=1)[:, :states]
+    rows = slice(0, batch, 1)
+    two_before = strided_slice(
+        concat([end, end, path], axis=1), key=(rows, slice(0, states, 1), ...)
+    )
     may_skip = not_equal(path, two_before)
     state = arange(states, device=logits.device)
-    never = full((batch, 2), _NEVER, dtype=log_y.dtype, device=logits.device)
     # log alpha(t, s): the probability of all paths that are in state s at frame t. Before the first
     # frame, all are in state 0, from which the first frame reaches states 0 and 1.
-    log_alpha = where(state == 0, 0.0, _NEVER) + never[:, :1] * 0
-    frame_counts = reshape(logit_lengths, (batch, 1))
-    for frame in range(frames):
-        emitted = take_along_axis(
-            strided_slice(log_y, key=(slice(0, batch, 1), frame, ...)), path, axis=1
-        )
-        from_before = concat([never[:, :1], log_alpha], axis=1)[:, :states]
-        sources = [log_alpha, from_before]
+    start = where(state == 0, full(path.shape, 0, dtype=log_y.dtype, device=logits.device), _NEVER)
+    never = full((batch, 2), _NEVER, dtype=log_y.dtype, device=logits.device)
+    places = broadcast_to(reshape(path, (batch, 1, states)), (batch, frames, states))
+    emissions = unstack(take_along_axis(log_y, places, axis=2), axis=1)
+    counts = reshape(logit_lengths, (batch, 1, 1))
+    lasts = unstack(counts > reshape(arange(frames, device=logits.device), (1, frames, 1)), axis=1)
+    log_alpha = start
+    for frame, (emitted, lasting) in enumerate(zip(emissions, lasts, strict=True)):
         if frame:
-            from_two_before = concat([never, log_alpha], axis=1)[:, :states]
-            sources.append(where(may_skip, from_two_before, _NEVER))
-        log_alpha = where(frame_counts > frame, _log_sum(sources) + emitted, log_alpha)
+            before = concat([never, log_alpha], axis=1)
+            one, two = (
+                strided_slice(before, key=(rows, slice(i, i + states, 1), ...)) for i in (1, 0)
+            )
+            reached = _log_sum([log_alpha, one, where(may_skip, two, _NEVER)]) + emitted
+        else:
+            reached = where(state < 2, emitted, _NEVER)
+        log_alpha = where(lasting, reached, log_alpha)
     # A path ends in the last label, or in the blank after it.
     last = reshape(label_lengths, (batch, 1)) * 2
     final = where((state == last) | (state == last - 1), log_alpha, _NEVER)
