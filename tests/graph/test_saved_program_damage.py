@@ -15,7 +15,7 @@ import pytest
 
 import pullback as pb
 from pullback._array_files import sealed, unsealed
-from pullback.graph.saved.save import FORMAT, VERSION
+from pullback.graph.saved.data_form import FORMAT, VERSION
 
 X = np.random.default_rng(0).standard_normal((2, 6, 6, 1)).astype(np.float32)
 SCALE = 2.0

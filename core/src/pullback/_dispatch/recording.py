@@ -11,9 +11,10 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from sys import gettrace, settrace
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from pullback._operators import OPERATORS
 from pullback._symbols import TRACES, Break, HostNumber, SharedCount
@@ -354,6 +355,31 @@ class _Local(threading.local):
 
 
 LOCAL = _Local()
+
+
+class Tapes(NamedTuple):
+    """The tapes that record in a thread."""
+
+    tapes: list[Any]
+    recording: bool
+    #: Nodes below this serial number belong to none of them.
+    oldest_serial: int
+
+
+#: No tape.
+NO_TAPES = Tapes([], False, 0)
+
+
+@contextmanager
+def tapes(these: Tapes) -> Iterator[None]:
+    """Has these tapes record in this thread, in place of its own."""
+    state = LOCAL.state
+    before = state.tapes, state.recording, state.oldest_serial
+    state.tapes, state.recording, state.oldest_serial = [*these.tapes], *these[1:]
+    try:
+        yield
+    finally:
+        state.tapes, state.recording, state.oldest_serial = before
 
 
 class paused:

@@ -20,16 +20,17 @@ from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import (
     CONSTANT,
     LOCAL,
+    NO_TAPES,
     RECORDING,
     capturing,
     paused,
+    tapes,
     uncaptured,
 )
 from pullback._symbols import TRACES, Break
 from pullback._tree import each, leaves, like
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, DTypeLike
-from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel
 from pullback.shapes import Shape, ShapeLike, as_shape
@@ -265,7 +266,7 @@ class ShapeRun:
         TRACES.count += 1
         state.capture = self
         try:
-            with tapes(NONE), self.device:
+            with tapes(NO_TAPES), self.device:
                 yield
         except Break as error:
             way_out = f"; {error.way_out}" if error.way_out else ""

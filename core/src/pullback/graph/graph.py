@@ -378,6 +378,35 @@ class Fused(GraphOp):
         yield from map(str, self.graph.calls)
 
 
+class _StopGradient(GraphOp):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(
+            "stop_gradient", (Input("x", Arity.ONE),), (), list, 1, "It computes nothing."
+        )
+        self.shape = broadcast
+        self.dtype = DTypeRule(lambda operands, **_: Resolution(operands, operands))
+
+
+class _Barrier(GraphOp):
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        inputs = Input("x", Arity.ONE), Input("after", Arity.ONE)
+        why = "It is x, for calls that come after another one."
+        super().__init__("barrier", inputs, (), list, 1, why, lambda x, after: x)
+        self.shape = lambda x, after: x
+        self.dtype = DTypeRule(lambda operands, **_: Resolution(operands, operands[:1]))
+
+
+#: An array that is read again when another one is there: no pass may join the calls on it with
+#: those on the array itself, or do them earlier.
+BARRIER = _Barrier()
+#: Says in a graph that no gradient flows back; `pullback._autodiff.functional` has its function.
+STOP_GRADIENT = _StopGradient()
+
+
 def kinds_of(graph: Graph, values: Sequence[Value]) -> list[tuple[Shape, DType]]:
     """The shapes and dtypes of values."""
     public = graph.device.backend.public_dtypes

@@ -9,19 +9,17 @@ from typing import Any, NamedTuple
 from pullback import errors
 from pullback._autodiff.functional import stop_gradient
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch.recording import Leaf, uncaptured
+from pullback._dispatch.recording import NO_TAPES, Leaf, tapes, uncaptured
 from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph, Pass
 from pullback.graph.capture import Traced
 from pullback.graph.composites import lowered
-from pullback.graph.control.op import STOP_GRADIENT
 from pullback.graph.emit import emit
-from pullback.graph.graph import Argument, Call, Graph, Value
+from pullback.graph.graph import STOP_GRADIENT, Argument, Call, Graph, Value
 from pullback.graph.passes.simplify import drop_dead, simplify
 from pullback.graph.record import Recorder
 from pullback.graph.signature import Part
-from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
 
@@ -239,7 +237,7 @@ class Asleep:
         """
         recorder = self._recorder
         chosen = [self.cotangents[i] for i in cotangents]
-        with self._lock, uncaptured(), tapes(NONE):
+        with self._lock, uncaptured(), tapes(NO_TAPES):
             try:
                 self._wake(cotangents, saved)
                 with recorder.running():

@@ -37,7 +37,7 @@ from pullback.graph.passes.ready import changed, early_writes, ready, updates_in
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
-from pullback.graph.saved.save import save
+from pullback.graph.saved.data_form import save
 from pullback.graph.signature import (
     ABSENT,
     ArgumentCode,

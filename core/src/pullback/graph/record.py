@@ -23,9 +23,11 @@ from pullback._dispatch.recording import (
     AMBIENT,
     CONSTANT,
     LOCAL,
+    NO_TAPES,
     RECORDING,
     paused,
     reachable,
+    tapes,
     uncaptured,
     unseen,
 )
@@ -36,11 +38,19 @@ from pullback.dtypes import DType
 from pullback.graph.capture import Trace, Traced, TracedDevice, operand_of
 from pullback.graph.changes import Changes, Held
 from pullback.graph.composites import body_of
-from pullback.graph.control.op import BARRIER, STOP_GRADIENT
-from pullback.graph.graph import Call, Draw, Graph, Handle, HostArray, State, Value
+from pullback.graph.graph import (
+    BARRIER,
+    STOP_GRADIENT,
+    Call,
+    Draw,
+    Graph,
+    Handle,
+    HostArray,
+    State,
+    Value,
+)
 from pullback.graph.host import Guard, Number, array_of, line_of_program
 from pullback.graph.reads import Reads
-from pullback.graph.tapes import NONE, tapes
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -322,7 +332,7 @@ class Recorder(Trace):
         TRACES.count += 1
         state.capture = self
         try:
-            with tapes(NONE), self.device if made_here else nullcontext():
+            with tapes(NO_TAPES), self.device if made_here else nullcontext():
                 yield
         except Break as error:
             self.broken = error

@@ -1,4 +1,7 @@
-"""`cond` and `switch` in a captured function: one call with a graph for each branch."""
+"""`cond` and `switch` where no value is known: a call with a graph for each branch in a trace.
+
+Inside of `pb.vmap` items of a batch may take different branches, and all are computed.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,20 @@ from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.call import (
     code_of,
+    define,
     lifted,
     one_or_all,
     record_call,
     shortened,
+    the_trace,
     trace_now,
 )
-from pullback.graph.control.op import define
 from pullback.graph.control.structures import check_alike, tensors
 from pullback.graph.control.subtrace import joined, section
 from pullback.graph.graph import Graph, kinds_of
+from pullback.ops.arithmetic import clip
+from pullback.ops.comparison import equal
+from pullback.ops.selection import where
 from pullback.plugins.records import Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
@@ -90,8 +97,7 @@ def traced_branches(
         names: the names of the branches, for messages.
         structures: what the branches returned, for messages, when they have been traced.
     """
-    trace = trace_now()
-    assert trace is not None
+    trace = the_trace()
     sections = [
         section(trace, f"{label} of pb.{name}", f, ())
         for f, label in zip(functions, names, strict=True)
@@ -192,3 +198,31 @@ for _name, _choice in (("cond", "pred"), ("switch", "index")):
         CALLS[_name],
         "Which graph runs is known at the run alone.",
     )
+
+
+# Inside of `pb.vmap` ------------------------------------------------------------------------------
+
+_OF_ITEMS = "all of them return one structure, with the same shapes and dtypes"
+
+
+def chosen(condition: Tensor, one: Any, other: Any) -> Any:
+    """The values of one structure for the items where a condition holds, else of another one."""
+    pairs = zip(leaves(one), leaves(other), strict=True)
+    return like(one, iter([where(condition, x, y) for x, y in pairs]))
+
+
+def switch_items(
+    name: str, index: Tensor, functions: Sequence[Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
+    """The results of several functions, for each item of the one that it chooses.
+
+    All of them are called, as the items take different ones, and where values are not known.
+    """
+    results = [tensors(f(*operands)) for f in functions]
+    index = clip(index, 0, len(results) - 1)
+    found = results[0]
+    for number, result in enumerate(results[1:], 1):
+        before, after = "one function returns", "another one"
+        check_alike(name, before, found, after, result, _OF_ITEMS)
+        found = chosen(equal(index, number), result, found)
+    return found

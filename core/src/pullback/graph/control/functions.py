@@ -14,10 +14,10 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import LOCAL, capturing
+from pullback._dispatch.recording import LOCAL, capturing, reject_use
 from pullback._tree import leaves, like
-from pullback.graph.control import batches, loops, vjp
 from pullback.graph.control import branches as captured_branches
+from pullback.graph.control import loops, vjp
 from pullback.graph.control.structures import (
     check_alike,
     checked_function,
@@ -73,7 +73,7 @@ def cond(pred: object, true_fn: Callable[..., R], false_fn: Callable[..., R], *o
         return result
     if LOCAL.state.runs or has_shapes_alone():
         both = (false_fn, true_fn)
-        return batches.switch("pb.cond", choice.astype("int32"), both, given)  # type: ignore[no-any-return]
+        return captured_branches.switch_items("pb.cond", choice.astype("int32"), both, given)  # type: ignore[no-any-return]
     found: R = captured_branches.cond(choice, (true_fn, false_fn), given)
     return found
 
@@ -117,7 +117,7 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
         result: R = tensors(chosen(*given))
         return result
     if LOCAL.state.runs or has_shapes_alone():
-        return batches.switch("pb.switch", choice, functions, given)  # type: ignore[no-any-return]
+        return captured_branches.switch_items("pb.switch", choice, functions, given)  # type: ignore[no-any-return]
     found: R = captured_branches.switch(choice, functions, given)
     return found
 
@@ -278,10 +278,12 @@ def while_loop(
     steps = 0
     while limit is None or steps < limit:
         goes_on = predicate("pb.while_loop", "the result of cond_fn", cond_fn(carry))
-        if not (goes_on if isinstance(goes_on, bool) else batches.any_goes_on(goes_on)):
+        if not (goes_on if isinstance(goes_on, bool) else _any_goes_on(goes_on)):
             break
         after = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
-        carry = after if isinstance(goes_on, bool) else batches.chosen(goes_on, after, carry)
+        carry = (
+            after if isinstance(goes_on, bool) else captured_branches.chosen(goes_on, after, carry)
+        )
         steps += 1
     result: C = carry
     return result
@@ -325,3 +327,12 @@ def _index(name: str, argument: str, value: Any) -> int:
     if number < 0:
         raise errors.InputValueError(f"{name}: {argument} must not be negative, got {number}")
     return number
+
+
+def _any_goes_on(goes_on: Tensor) -> bool:
+    """Returns whether a loop has to go on for any item; ends a trace, where no values are known."""
+    reject_use(
+        "calls pb.while_loop inside of pb.vmap, which ends by values",
+        "write pb.fori_loop with pb.where",
+    )
+    return goes_on.device.holds_anywhere(goes_on)

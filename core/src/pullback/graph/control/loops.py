@@ -1,24 +1,43 @@
-"""`scan`, `fori_loop` and `while_loop` in a captured function, as structures of tensors."""
+"""`scan`, `fori_loop` and `while_loop` in a trace: on structures of tensors, and as calls."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import LOCAL, capturing
+from pullback._dispatch.recording import LOCAL, capturing, uncaptured
+from pullback._symbols import Break
 from pullback._tree import leaves, like
-from pullback.graph.control.call import trace_now
-from pullback.graph.control.loop_calls import traced_scan, traced_while
+from pullback.devices import Device
+from pullback.dtypes import DType
+from pullback.graph.call_graph import run_ops
+from pullback.graph.control.branches import CALLS
+from pullback.graph.control.call import (
+    code_of,
+    define,
+    is_tracked,
+    lifted,
+    one_or_all,
+    record_call,
+    shortened,
+    the_trace,
+    trace_now,
+)
 from pullback.graph.control.structures import check_alike, predicate, tensors
-from pullback.graph.control.subtrace import OnlyOutside
+from pullback.graph.control.subtrace import OnlyOutside, Outside, Section, joined, section
 from pullback.graph.eval_shape import TensorSpec, eval_shape
+from pullback.graph.graph import Graph, kinds_of
+from pullback.graph.record import Recorder
 from pullback.ops.creation import arange, full
-from pullback.ops.joining import concat
+from pullback.ops.joining import concat, stack, unstack
 from pullback.ops.manipulation import broadcast_to, reshape
-from pullback.tensor import Tensor
+from pullback.plugins.records import Native
+from pullback.shapes import Shape
+from pullback.spec import Arity
+from pullback.tensor import Tensor, wrap
 
 #: The largest number of steps that are traced one by one.
 LARGEST_UNROLLED = 256
@@ -181,3 +200,393 @@ def while_loop(
 
     names = "cond_fn of pb.while_loop", "body_fn of pb.while_loop"
     return like(carry, iter(traced_while(names, test, body, leaves(carry), maximum)))
+
+
+# On flat lists of tensors -------------------------------------------------------------------------
+
+#: A step of a scan: of the carry and an element, the next carry and the results.
+Step = Callable[[list[Tensor], list[Tensor]], tuple[list[Any], list[Any]]]
+
+
+def traced_scan(
+    what: str,
+    step: Step,
+    init: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    length: int,
+    reverse: bool,
+    states: int = 0,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Traces the step of a scan, and records the call.
+
+    Args:
+        what: the step, for messages.
+        step: a step.
+        init: the first carry.
+        xs: what it goes through, along the first axes.
+        length: the number of steps.
+        reverse: whether it begins with the last element.
+        states: how many of the carries, the last ones, are values of variables.
+
+    Returns:
+        the last carry, and the results.
+    """
+    trace = the_trace()
+    init, xs = lifted(trace, [list(init), list(xs)])
+    carries = len(init)
+
+    def run(*values: Tensor) -> list[Any]:
+        carry, results = step(list(values[:carries]), list(values[carries:]))
+        return [*carry, *results]
+
+    examples = [tensor._array.array for tensor in init]
+    with uncaptured():
+        examples += [_element(x, length, reverse, trace) for x in xs]
+    traced = section(trace, what, run, examples)
+    split = _Split([traced], len(examples))
+    graph = split.graphs[0]
+    arguments = graph.inputs[: len(examples)]
+    results = len(traced.result)
+    body = graph._replace(
+        inputs=_numbered(
+            [
+                *split.inputs(graph, split.constants),
+                *arguments[:carries],
+                *split.inputs(graph, split.states),
+                *arguments[carries:],
+            ]
+        ),
+        outputs=(
+            *graph.outputs[:carries],
+            *graph.outputs[results:],
+            *graph.outputs[carries:results],
+        ),
+    )
+    body = shortened(trace, body)
+    found = _call_scan(
+        [entry.tensor for entry in split.constants],
+        [*init, *(entry.tensor for entry in split.states)],
+        xs,
+        body=body,
+        carries=carries + len(split.states),
+        length=length,
+        reverse=reverse,
+        states=states + len(split.states),
+        saved=0,
+    )
+    split.write(trace, found[carries:])
+    return found[:carries], found[carries + len(split.states) :]
+
+
+def traced_while(
+    what: tuple[str, str],
+    test: Callable[[list[Tensor]], object],
+    body: Callable[[list[Tensor]], list[Any]],
+    init: Sequence[Tensor],
+    maximum: int | None,
+) -> list[Tensor]:
+    """Traces the condition and the step of a loop, and records the call.
+
+    Args:
+        what: both, for messages.
+        test: the condition, of the carry.
+        body: a step, of the carry.
+        init: the first carry.
+        maximum: the largest number of steps.
+
+    Returns:
+        the last carry.
+    """
+    trace = the_trace()
+    (init,) = lifted(trace, [list(init)])
+    carries = len(init)
+    examples = [tensor._array.array for tensor in init]
+    tested = section(trace, what[0], lambda *carry: [test(list(carry))], examples)
+    if tested.written:
+        raise Break(f"assigns a variable in {what[0]}", "assign it in the body of the loop")
+    traced = section(trace, what[1], lambda *carry: body(list(carry)), examples)
+    split = _Split([tested, traced], carries)
+    graphs = []
+    for graph in split.graphs:
+        inputs = [
+            *split.inputs(graph, split.constants),
+            *graph.inputs[:carries],
+            *split.inputs(graph, split.states),
+        ]
+        graphs.append(shortened(trace, graph._replace(inputs=_numbered(inputs))))
+    found = _call_while(
+        [entry.tensor for entry in split.constants],
+        [*init, *(entry.tensor for entry in split.states)],
+        test=graphs[0],
+        body=graphs[1],
+        maximum=maximum,
+        states=len(split.states),
+    )
+    split.write(trace, found[carries:])
+    return found[:carries]
+
+
+class _Split:
+    """The reads of sections from outside: variables that the last one writes, and all else."""
+
+    def __init__(self, sections: Sequence[Section], explicit: int) -> None:
+        outside, self.graphs = joined(sections, explicit)
+        self._explicit = explicit
+        self._order = list(outside)
+        written = sections[-1].written
+        by_variable = {id(e.variable): e for e in outside if e.variable is not None}
+        self.states: list[Outside] = [by_variable[id(variable)] for variable in written]
+        self.constants = [entry for entry in outside if entry not in self.states]
+
+    def inputs(self, graph: Graph, entries: list[Outside]) -> list[Any]:
+        """The inputs of a graph for some of these reads."""
+        behind = graph.inputs[self._explicit :]
+        return [behind[self._order.index(entry)] for entry in entries]
+
+    def write(self, trace: Recorder, values: Sequence[Tensor]) -> None:
+        """Has the enclosing trace set the variables to the first values."""
+        for entry, value in zip(self.states, values, strict=False):
+            trace.write(entry.variable, value)
+
+
+def _numbered(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(type(entry)(entry.value, i) for i, entry in enumerate(inputs))
+
+
+def _element(x: Tensor, length: int, reverse: bool, trace: Recorder) -> Native:
+    """The first element that a scan gets; zeros if it does not get any."""
+    device = trace.real_device
+    if not length:
+        zeros: Native = full(x.shape[1:], 0, dtype=x.dtype, device=device)._array
+        return zeros
+    element: Native = wrap(x._array.array, device)[length - 1 if reverse else 0]._array
+    return element
+
+
+# ---------------------------------------------------------------------------------------------
+# The steps, of native arrays or of tensors.
+
+
+def _scanned(
+    code: Callable[..., Sequence[Any]],
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    columns: Sequence[Sequence[Any]],
+    carries: int,
+    order: range,
+) -> tuple[Sequence[Any], list[Sequence[Any]]]:
+    """The last carry, and for each result its values in the order of the elements."""
+    rows = []
+    for i in order:
+        returned = code(*consts, *carry, *[column[i] for column in columns])
+        carry = returned[:carries]
+        rows.append(returned[carries:])
+    if order.step < 0:
+        rows.reverse()
+    return carry, [*zip(*rows, strict=True)]
+
+
+def _order(length: int, reverse: bool) -> range:
+    return range(length - 1, -1, -1) if reverse else range(length)
+
+
+def _stacked(body: Graph, carries: int, columns: Sequence[Any], device: Device) -> list[Tensor]:
+    """The results of a scan from their values; without steps they are empty."""
+    if columns:
+        return [stack(column) for column in columns]
+    kinds = kinds_of(body, body.outputs[carries:])
+    return [full((0, *shape), 0, dtype=dtype, device=device) for shape, dtype in kinds]
+
+
+def _repeated(
+    test: Callable[..., Any],
+    code: Callable[..., Sequence[Any]],
+    consts: Sequence[Any],
+    carry: Sequence[Any],
+    maximum: int | None,
+) -> Sequence[Any]:
+    """The last carry of a loop that goes on while a test gives true."""
+    steps = -1 if maximum is None else maximum
+    while steps and test(*consts, *carry):
+        carry = code(*consts, *carry)
+        steps -= 1
+    return carry
+
+
+# ---------------------------------------------------------------------------------------------
+# The kernels.
+
+
+class ScanKernel:
+    """Runs the graph of a step for each element."""
+
+    def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
+        self._code = code_of(body, "step")
+        self._body = body
+        self._carries = carries
+        self._order = _order(length, reverse)
+
+    def __call__(
+        self, consts: list[Native], init: list[Native], xs: list[Native], **_: object
+    ) -> Any:
+        """Returns the last carry, and the results stacked."""
+        body, carries, device = self._body, self._carries, self._body.device
+        elements = [[x._array for x in unstack(wrap(array, device))] for array in xs]
+        carry, columns = _scanned(self._code, consts, init, elements, carries, self._order)
+        tensors = [[wrap(array, device) for array in column] for column in columns]
+        results = _stacked(body, carries, tensors, device)
+        return one_or_all((*carry, *(result._array for result in results)))
+
+
+class WhileKernel:
+    """Runs the graph of a step while that of the condition gives true."""
+
+    def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
+        self._test = code_of(test, "condition")
+        self._code = code_of(body, "step")
+        self._item = body.device.backend.item
+        self._maximum = maximum
+
+    def __call__(self, consts: list[Native], init: list[Native], **_: object) -> Any:
+        """Returns the last carry."""
+        test, item = self._test, self._item
+
+        def goes_on(*arrays: Native) -> object:
+            return item(test(*arrays)[0])
+
+        return one_or_all(tuple(_repeated(goes_on, self._code, consts, init, self._maximum)))
+
+
+# ---------------------------------------------------------------------------------------------
+# The functions of the ops.
+
+
+def _call_scan(
+    consts: Sequence[Tensor],
+    init: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    *,
+    body: Graph,
+    carries: int,
+    length: int,
+    reverse: bool,
+    states: int,
+    saved: int,
+) -> list[Tensor]:
+    trace = trace_now()
+    if trace is None:
+        return _scan_by_ops(consts, init, xs, body, carries, length, reverse)
+    inputs = lifted(trace, [consts, init, xs])
+    outputs = len(body.outputs)
+    if not saved and is_tracked(inputs):
+        # The backward pass needs the carry before each step.
+        before = body.inputs[len(consts) : len(consts) + carries]
+        body = body._replace(outputs=(*body.outputs, *(entry.value for entry in before)))
+        saved = carries
+    attributes = {
+        "body": body,
+        "carries": carries,
+        "length": length,
+        "reverse": reverse,
+        "states": states,
+        "saved": saved,
+    }
+    kernel = ScanKernel(body, carries, length, reverse)
+    results = record_call(trace, "scan", kernel, inputs, attributes, len(body.outputs))
+    return results[:outputs]
+
+
+def _scan_by_ops(
+    consts: Sequence[Tensor],
+    init: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    body: Graph,
+    carries: int,
+    length: int,
+    reverse: bool,
+) -> list[Tensor]:
+    device = next((x._device for x in (*init, *xs, *consts)), body.device)
+
+    def step(*values: Tensor) -> list[Tensor]:
+        return run_ops(body, values, device)
+
+    elements = [unstack(x) for x in xs]
+    carry, columns = _scanned(step, consts, init, elements, carries, _order(length, reverse))
+    return [*carry, *_stacked(body, carries, columns, device)]
+
+
+def _call_while(
+    consts: Sequence[Tensor],
+    init: Sequence[Tensor],
+    *,
+    test: Graph,
+    body: Graph,
+    maximum: int | None,
+    states: int,
+) -> list[Tensor]:
+    trace = trace_now()
+    if trace is None:
+        device = init[0]._device if init else None
+
+        def goes_on(*values: Tensor) -> bool:
+            return bool(run_ops(test, values, device)[0])
+
+        def step(*values: Tensor) -> list[Tensor]:
+            return run_ops(body, values, device)
+
+        return [*_repeated(goes_on, step, consts, init, maximum)]
+    inputs = lifted(trace, [consts, init])
+    if is_tracked(inputs):
+        if maximum is None:
+            raise Break(
+                "differentiates a while_loop of any number of steps",
+                "write pb.while_loop(..., maximum=n), or pb.scan for a known number of steps",
+            )
+        return _while_as_scan(inputs[0], inputs[1], test, body, maximum, states)
+    attributes = {"test": test, "body": body, "maximum": maximum, "states": states}
+    kernel = WhileKernel(test, body, maximum)
+    return record_call(trace, "while_loop", kernel, inputs, attributes, len(body.outputs))
+
+
+def _while_as_scan(
+    consts: list[Tensor], init: list[Tensor], test: Graph, body: Graph, maximum: int, states: int
+) -> list[Tensor]:
+    """A loop of at most so many steps, with each carry kept for the backward pass."""
+    same = tuple(entry.value for entry in body.inputs[len(consts) :])
+    unchanged = Graph(body.device, body.inputs, (), same)
+
+    def step(carry: list[Tensor], _: list[Tensor]) -> tuple[list[Any], list[Any]]:
+        values = [*consts, *carry]
+        goes_on = run_ops(test, values)[0]
+        return CALLS["cond"](goes_on, values, branches=(body, unchanged)), []
+
+    return traced_scan("body_fn of pb.while_loop", step, init, [], maximum, False, states)[0]
+
+
+def _scan_kinds(
+    *, body: Graph, carries: int, length: int, **_: object
+) -> list[tuple[Shape, DType]]:
+    kinds = kinds_of(body, body.outputs)
+    return [*kinds[:carries], *(((length, *shape), dtype) for shape, dtype in kinds[carries:])]
+
+
+def _while_kinds(*, body: Graph, **_: object) -> list[tuple[Shape, DType]]:
+    return kinds_of(body, body.outputs)
+
+
+define(
+    "scan",
+    {"consts": Arity.MANY, "init": Arity.MANY, "xs": Arity.MANY},
+    ["body", "carries", "length", "reverse", "states", "saved"],
+    _scan_kinds,
+    _call_scan,
+    "A body would be as long as the loop.",
+)
+define(
+    "while_loop",
+    {"consts": Arity.MANY, "init": Arity.MANY},
+    ["test", "body", "maximum", "states"],
+    _while_kinds,
+    _call_while,
+    "The number of steps is known at the run alone.",
+)

@@ -10,18 +10,16 @@ from typing import Any, TypeVar
 
 from pullback import errors
 from pullback._autodiff.functional import stop_gradient
-from pullback._dispatch.recording import CONSTANT, effect
+from pullback._dispatch.recording import CONSTANT, NO_TAPES, effect, tapes
 from pullback._symbols import HostNumber
 from pullback._tree import leaves, like
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.control.call import lifted, one_or_all, trace_now
-from pullback.graph.control.op import control_op, define
+from pullback.graph.control.call import control_op, define, lifted, one_or_all, trace_now
 from pullback.graph.control.structures import check_alike, operands, tensors
 from pullback.graph.control.subtrace import Subtrace
 from pullback.graph.eval_shape import has_shapes_alone
 from pullback.graph.record import Recorder
-from pullback.graph.tapes import NONE, tapes
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.shapes import Shape
@@ -196,7 +194,7 @@ class HostKernel:
 def beside_traces(device: Device) -> Iterator[None]:
     """Has no tape record, and new tensors be on the real device."""
     traced = isinstance(as_device(None).backend, Recorder)
-    with tapes(NONE), device if traced else nullcontext():
+    with tapes(NO_TAPES), device if traced else nullcontext():
         yield
 
 

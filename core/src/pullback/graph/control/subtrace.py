@@ -13,7 +13,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, uncaptured
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    NO_TAPES,
+    RECORDING,
+    Tapes,
+    tapes,
+    uncaptured,
+)
 from pullback._symbols import TRACES, Break, HostNumber
 from pullback._tree import leaves
 from pullback.devices import Device, as_device
@@ -22,7 +30,6 @@ from pullback.graph.changes import Held
 from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Entry, Graph, Value
 from pullback.graph.record import Recorder
-from pullback.graph.tapes import NONE, Tapes, tapes
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
@@ -240,7 +247,7 @@ class Subtrace(Recorder):
         TRACES.count += 1
         state.capture = self
         try:
-            with tapes(NONE), self.device if made_here else nullcontext():
+            with tapes(NO_TAPES), self.device if made_here else nullcontext():
                 yield
         except Break as error:
             self.broken = error

@@ -11,7 +11,7 @@ from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.branches import traced_branches
 from pullback.graph.control.call import DERIVATIVES, zeros_like
-from pullback.graph.control.loop_calls import traced_scan
+from pullback.graph.control.loops import traced_scan
 from pullback.graph.graph import Graph
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import expand_dims

@@ -33,8 +33,16 @@ from pullback.graph.graph import Call, Graph, Value
 from pullback.graph.host import array_of
 from pullback.graph.passes.ready import ready
 from pullback.graph.passes.simplify import simplify
-from pullback.graph.saved.data_form import JSON, called, decode, graph_of
-from pullback.graph.saved.save import ARRAYS, FORMAT, PROGRAM, VERSION
+from pullback.graph.saved.data_form import (
+    ARRAYS,
+    FORMAT,
+    JSON,
+    PROGRAM,
+    VERSION,
+    called,
+    decode,
+    graph_of,
+)
 from pullback.graph.signature import equal
 from pullback.tensor import Tensor, wrap
 
