@@ -1,4 +1,4 @@
-"""Selection of the largest elements against a stable sort, however many are equal."""
+"""Selection of the largest elements, against a stable sort and against reductions of NumPy."""
 
 from __future__ import annotations
 
@@ -47,3 +47,21 @@ def test_top_k_of_equal_extremes() -> None:
         indices = KERNELS["top_k"](x, k=3, axis=-1, largest=True)[1]
         assert (indices[::2] == [100, 0, 1]).all()
         assert (indices[1::2] == [0, 1, 2]).all()
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8"])
+def test_extrema_over_short_axes(dtype: str) -> None:
+    draw = np.random.default_rng(0)
+    shapes = [(1500, 4), (4, 1500), (9000, 1), (1, 5000), (300, 2, 17), (5, 1030, 3), (3, 2000)]
+    for shape in [*shapes, (7, 700, 33), (1200, 32), (2, 5000, 1), (6000,), (0, 5000), (5000, 0)]:
+        x = drawn(draw, shape, dtype)
+        for axis in range(x.ndim):
+            if not x.shape[axis]:
+                continue
+            for keepdims in (False, True):
+                for name, ufunc in (("max", np.maximum), ("min", np.minimum)):
+                    found = KERNELS[name](x, axis=(axis,), keepdims=keepdims)
+                    expected = ufunc.reduce(x, axis, keepdims=keepdims)
+                    assert found.dtype == x.dtype
+                    np.testing.assert_array_equal(found, expected)

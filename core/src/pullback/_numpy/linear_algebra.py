@@ -26,6 +26,8 @@ def _(a: TensorLike, b: TensorLike) -> Any:
     a, b = asarray(a), asarray(b)
     if not a.ndim or not b.ndim:
         return a * b
+    if max(a.ndim, b.ndim) <= 2:
+        return matmul(a, b)
     return tensordot(a, b, axes=((a.ndim - 1,), (max(b.ndim - 2, 0),)))
 
 

@@ -7,6 +7,7 @@ partial sums of a few rows each, level by level, which bounds the error and take
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from pullback_numpy.typing import Array, DType, Sizes
 _add: Any = np.add.reduce
 _multiply: Any = np.multiply.reduce
 _maximum: Any = np.maximum.reduce
-_minimum: Any = np.minimum.reduce
 _or: Any = np.logical_or.reduce
 _and: Any = np.logical_and.reduce
 
@@ -169,12 +169,44 @@ def _count(x: Array, axis: Any) -> int:
     return count
 
 
-def _max(x: Array, *, axis: Any, keepdims: bool) -> Any:
-    return narrowed(_maximum(widened(x), axis, None, None, keepdims), x)
+#: Rows up to this long are taken column by column, and rows of an axis in front of so few elements
+#: many at a time: NumPy starts a loop for each row.
+_SHORT = 32
+_LANES = 1024
 
 
-def _min(x: Array, *, axis: Any, keepdims: bool) -> Any:
-    return narrowed(_minimum(widened(x), axis, None, None, keepdims), x)
+def _extremum(ufunc: Any) -> Kernel:
+    """max or min."""
+
+    def kernel(x: Array, *, axis: Any, keepdims: bool) -> Any:
+        x, narrow = widened(x), x
+        if x.size >= 4 * _LANES and axis is not None and len(axis) == 1 and x.flags.c_contiguous:
+            (along,) = axis
+            n, inner = x.shape[along], math.prod(x.shape[along + 1 :])
+            rows = x.reshape(-1, n, inner)
+            y = None
+            if inner == 1 and n <= _SHORT:
+                y = rows[:, 0].copy()
+                for column in range(1, n):
+                    ufunc(y, rows[:, column], out=y)
+            elif 1 < inner <= _SHORT and n * inner >= 4 * _LANES:
+                y = _by_lanes(ufunc, rows)
+            if y is not None:
+                kept = (1,) if keepdims else ()
+                y = y.reshape((*x.shape[:along], *kept, *x.shape[along + 1 :]))
+                return narrowed(y, narrow)
+        return narrowed(ufunc.reduce(x, axis, None, None, keepdims), narrow)
+
+    return kernel
+
+
+def _by_lanes(ufunc: Any, rows: Array) -> Any:
+    """The extrema over the axis in the middle, of few elements each."""
+    group = _LANES // rows.shape[2]
+    whole = rows.shape[1] - rows.shape[1] % group
+    lanes = rows[:, :whole].reshape(len(rows), -1, group * rows.shape[2])
+    best = ufunc.reduce(lanes, 1).reshape(len(rows), group, rows.shape[2])
+    return ufunc.reduce(np.concatenate([best, rows[:, whole:]], 1), 1)
 
 
 def _any(x: Array, *, axis: Any, keepdims: bool) -> Any:
@@ -224,9 +256,9 @@ KERNELS: dict[str, Kernel] = {
     "any": _any,
     "count_nonzero": _count_nonzero,
     "logsumexp": _logsumexp,
-    "max": _max,
+    "max": _extremum(np.maximum),
     "mean": _mean,
-    "min": _min,
+    "min": _extremum(np.minimum),
     "prod": _prod,
     "std": _std,
     "sum": _sum,
