@@ -33,6 +33,7 @@
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(sum) X(mean) X(prod) X(max) X(min) X(vector_norm) X(cumulative_sum) X(cumulative_prod) X(top_k) \
+    X(cumulative_max) X(cumulative_min)                                                           \
     X(segment_sum) X(scatter_add) X(take) X(reshape) X(concat)                                    \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* Kernels of running sums and products. */
+/* Kernels of running sums, products and extremes. */
 #include "calls.h"
 
 /* True if x is C-contiguous but for the direction of an axis, which is stored in `reverse`. */
@@ -79,7 +79,8 @@ static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, 
 #define RUNNING(name, loop)                                                                        \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
-        if (count == 1 && attribute(x, count, names, "dtype") == Py_None) {                        \
+        PyObject *dtype = attribute(x, count, names, "dtype");                                     \
+        if (count == 1 && (!dtype || dtype == Py_None)) {                                          \
             PyObject *y = running(x[0], attribute(x, count, names, "axis"),                        \
                                   is_true(x, count, names, "include_initial"),                     \
                                   LOOP_##loop##_float32, LOOP_##loop##_float64);                   \
@@ -91,3 +92,5 @@ static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, 
 
 RUNNING(cumulative_sum, running_sum)
 RUNNING(cumulative_prod, running_prod)
+RUNNING(cumulative_max, running_max)
+RUNNING(cumulative_min, running_min)

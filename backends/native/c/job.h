@@ -86,6 +86,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(running_sum_float32, ScanArgs) X(running_sum_float64, ScanArgs)                             \
     X(running_prod_float32, ScanArgs) X(running_prod_float64, ScanArgs)                           \
     X(top_float32, TopArgs) X(top_float64, TopArgs) X(top_int32, TopArgs) X(top_int64, TopArgs)   \
+    X(running_max_float32, ScanArgs) X(running_max_float64, ScanArgs)                             \
+    X(running_min_float32, ScanArgs) X(running_min_float64, ScanArgs)                             \
     X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                                              \
     X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)
 

@@ -288,31 +288,91 @@ static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *or
  */
 #define SHORT_ROW 4
 
-/* As `added`, of short rows: in the same order, and so with the same bits. */
+/* float32 is added in double precision. So many numbers of float64 may be added one by one; NumPy's
+ * kernel adds more in groups. */
+#define FEW_SUMMANDS 32
+
+/* As `added`, of short rows: in the same order, and so with the same bits. 0 for an index that is
+ * out of range. */
+#define ADD_SHORT(T)                                                                               \
+    static int add_short_##T(const T *row, const Indices *ids, ptrdiff_t outer,                    \
+                             ptrdiff_t segments, ptrdiff_t inner, double *sums) {                  \
+        for (ptrdiff_t item = 0; item < outer; item++, sums += segments * inner) {                 \
+            ptrdiff_t held = 0; /* the segment whose first sum is `total`, not yet in `sums` */    \
+            double total = sums[0];                                                                \
+            for (ptrdiff_t i = 0; i < ids->count; i++, row += inner) {                             \
+                ptrdiff_t id = index_of(ids, i);                                                   \
+                id += id < 0 ? segments : 0;                                                       \
+                if (id < 0 || id >= segments)                                                      \
+                    return 0;                                                                      \
+                if (id != held) {                                                                  \
+                    sums[held * inner] = total;                                                    \
+                    total = sums[(held = id) * inner];                                             \
+                }                                                                                  \
+                total += (double)row[0];                                                           \
+                for (ptrdiff_t at = 1; at < inner; at++)                                           \
+                    sums[id * inner + at] += (double)row[at];                                      \
+            }                                                                                      \
+            sums[held * inner] = total;                                                            \
+        }                                                                                          \
+        return 1;                                                                                  \
+    }
+ADD_SHORT(float)
+ADD_SHORT(double)
+
 static PyObject *added_short(PyObject *x, PyObject *start, const Indices *ids, ptrdiff_t outer,
                              ptrdiff_t segments, ptrdiff_t inner, int axes, const npy_intp *shape) {
     ptrdiff_t all = outer * segments * inner;
     double *sums = PyMem_Calloc((size_t)all, sizeof *sums);
     if (!sums)
         return PyErr_NoMemory();
-    const float *row = data(x), *begin = start ? data(start) : NULL;
-    int inside = 1;
+    const float *begin = start ? data(start) : NULL;
     for (ptrdiff_t i = 0; begin && i < all; i++)
         sums[i] = (double)begin[i];
-    for (ptrdiff_t item = 0; item < outer; item++)
-        for (ptrdiff_t i = 0; i < ids->count && inside; i++, row += inner) {
-            ptrdiff_t id = index_of(ids, i);
-            id += id < 0 ? segments : 0;
-            inside = id >= 0 && id < segments;
-            for (ptrdiff_t at = 0; at < inner && inside; at++)
-                sums[(item * segments + id) * inner + at] += (double)row[at];
-        }
+    int inside = add_short_float(data(x), ids, outer, segments, inner, sums);
     PyObject *y = inside ? new_array(axes, shape) : NULL;
     float *target = y ? data(y) : NULL;
     for (ptrdiff_t i = 0; y && i < all; i++)
         target[i] = (float)sums[i];
     PyMem_Free(sums);
     return y;
+}
+
+/* True where more numbers than that go to one segment, or an index is out of range. */
+static int has_crowds(const Indices *ids, ptrdiff_t segments) {
+    if (ids->count <= FEW_SUMMANDS)
+        return 0;
+    unsigned char *counts = PyMem_Calloc((size_t)segments, 1);
+    int any = !counts;
+    for (ptrdiff_t i = 0; i < ids->count && !any; i++) {
+        ptrdiff_t id = index_of(ids, i);
+        id += id < 0 ? segments : 0;
+        any = id < 0 || id >= segments || ++counts[id] > FEW_SUMMANDS;
+    }
+    PyMem_Free(counts);
+    return any;
+}
+
+/* The same of float64 without crowds. */
+static PyObject *added_doubles(PyObject *x, PyObject *start, const Indices *ids, ptrdiff_t outer,
+                               ptrdiff_t segments, ptrdiff_t inner, int axes,
+                               const npy_intp *shape) {
+    if (has_crowds(ids, segments))
+        return NULL;
+    PyObject *y = new_array_of(NPY_DOUBLE, sizeof(double), axes, shape);
+    if (y && start)
+        memcpy(data(y), data(start), (size_t)size(y) * sizeof(double));
+    else if (y)
+        memset(data(y), 0, (size_t)size(y) * sizeof(double));
+    if (y && !add_short_double(data(x), ids, outer, segments, inner, data(y)))
+        Py_CLEAR(y);
+    return y;
+}
+
+/* True of an array of float32 or float64 whose rows can be added. */
+static int is_addend(PyObject *x) {
+    return PyArray_CheckExact(x) && size(x) && PyArray_ISBEHAVED_RO(as_array(x))
+        && (PyArray_TYPE(as_array(x)) == NPY_FLOAT || PyArray_TYPE(as_array(x)) == NPY_DOUBLE);
 }
 
 /* Adds the rows of x at `indices` of `shape`, of `axes` axes, along `along`, to `start` or to
@@ -325,10 +385,14 @@ static PyObject *added(PyObject *x, PyObject *start, const Indices *ids, int alo
     if (segments < 1 || outer * ids->count * inner != size(x))
         return NULL;
     /* The gradient of a sum repeats numbers: a copy of it is added faster than it. */
-    PyObject *copy = is_plain(x) ? Py_NewRef(x) : PyArray_NewCopy(as_array(x), NPY_CORDER),
+    PyObject *copy = PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
+                                                      : PyArray_NewCopy(as_array(x), NPY_CORDER),
              *y = NULL;
-    if (!copy || inner < SHORT_ROW) {
-        y = copy ? added_short(copy, start, ids, outer, segments, inner, axes, shape) : NULL;
+    int wide = PyArray_TYPE(as_array(x)) == NPY_DOUBLE;
+    if (!copy || inner < SHORT_ROW || wide) {
+        y = !copy ? NULL
+          : wide  ? added_doubles(copy, start, ids, outer, segments, inner, axes, shape)
+                  : added_short(copy, start, ids, outer, segments, inner, axes, shape);
         Py_XDECREF(copy);
         return y;
     }
@@ -360,8 +424,7 @@ KERNEL(segment_sum) {
     PyObject *number = attribute(x, count, names, "num_segments");
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
-    if (count != 2 || !number || !axis || !is_float32(x[0]) || !size(x[0])
-        || !as_indices(x[1], &ids))
+    if (count != 2 || !number || !axis || !as_indices(x[1], &ids) || !is_addend(x[0]))
         return NUMPY_FALLBACK(segment_sum);
     int ndim = PyArray_NDIM(as_array(x[0])), summed_axes = PyArray_NDIM(as_array(x[1]));
     int along = (int)PyLong_AsLong(axis), axes = 0;
@@ -384,8 +447,9 @@ KERNEL(scatter_add) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
-    if (count != 3 || !axis || !is_plain(x[0]) || !is_float32(x[2]) || !size(x[0])
-        || !as_indices(x[1], &ids) || !ids.count)
+    if (count != 3 || !axis || !as_indices(x[1], &ids) || !is_addend(x[2])
+        || !PyArray_CheckExact(x[0]) || !PyArray_ISCARRAY_RO(as_array(x[0])) || !size(x[0])
+        || PyArray_TYPE(as_array(x[0])) != PyArray_TYPE(as_array(x[2])) || !ids.count)
         return NUMPY_FALLBACK(scatter_add);
     int along = (int)PyLong_AsLong(axis), ndim = PyArray_NDIM(as_array(x[0]));
     PyObject *y = along < 0 || along >= ndim

@@ -1,4 +1,4 @@
-/* Running sums and products: x is (outer, n, inner), and n is run along.
+/* Running sums, products and extremes: x is (outer, n, inner), and n is run along.
  *
  * float32 is added and multiplied in double precision, and each result is rounded once. Sums begin
  * anew every few hundred rows, at what was before: an error grows with that number and with that of
@@ -120,3 +120,7 @@ SCAN(running_sum_float32, float, double, -0.0, a + b, 1)
 SCAN(running_sum_float64, double, double, -0.0, a + b, 1)
 SCAN(running_prod_float32, float, double, 1.0, a *b, 0)
 SCAN(running_prod_float64, double, double, 1.0, a *b, 0)
+SCAN(running_max_float32, float, float, -INFINITY, greater_float32(a, b), 1)
+SCAN(running_max_float64, double, double, -INFINITY, greater_float64(a, b), 1)
+SCAN(running_min_float32, float, float, INFINITY, less_float32(a, b), 1)
+SCAN(running_min_float64, double, double, INFINITY, less_float64(a, b), 1)

@@ -86,6 +86,19 @@ def test_rows_by_number(segments, ids, behind, axis, dtype):
         rtol=1e-6,
         atol=1e-6,
     )
+    for rows in (data.astype(np.float64), repeated.astype(np.float64)):
+        found = _native.segment_sum(rows, numbers, **how)
+        expected = NUMPY_KERNELS["segment_sum"](rows, numbers, **how)
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+        start = expected[..., ::-1] if behind else expected
+        np.testing.assert_allclose(
+            _native.scatter_add(start, numbers, rows, axis=axis)
+            if len(ids) == 1
+            else start + found,
+            start + expected,
+            rtol=1e-13,
+            atol=1e-13,
+        )
     updates = table[(*[slice(None)] * axis, numbers)]
     np.testing.assert_array_equal(
         _native.scatter_add(table, numbers, updates, axis=axis),

@@ -121,6 +121,22 @@ def test_running(name, dtype, initial):
                 assert np.all(np.abs(found - exact) <= bound), (shape, x.strides, axis)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_running_extremes(name, dtype):
+    """With NaN, from which on all is NaN, and equal and infinite numbers, in any layout."""
+    kernel = getattr(_native, f"cumulative_{name[:3]}")
+    for shape in RUNS:
+        whole = np.round(rng.standard_normal(shape) * 9).astype(dtype)
+        few = rng.random(shape)
+        whole[few < 0.01], whole[few > 0.99] = np.inf, -np.inf
+        for x in (*layouts(whole), np.where(few > 1 - 2 / whole.size, np.nan, whole)):
+            for axis in range(x.ndim):
+                for view in (x, np.flip(x, axis)):
+                    expected = getattr(np, name).accumulate(view, axis)
+                    np.testing.assert_array_equal(kernel(view, axis=axis), expected)
+
+
 def test_running_over_what_is_no_number():
     for n in (7, 300, 1000):
         x = np.ones(n, np.float32)

@@ -65,8 +65,8 @@ DTYPES = {
     **dict.fromkeys(("linear", "matmul"), ("float32", "bfloat16")),
     **dict.fromkeys(
         (
-            "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "sum",
-            "vector_norm",
+            "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "max",
+            "mean", "min", "prod", "scatter_add", "segment_sum", "sum", "vector_norm",
         ),
         ("float32", "float64"),
     ),

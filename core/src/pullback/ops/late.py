@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pullback.ops.exponential import exp2, log, sqrt
     from pullback.ops.indexing import take
     from pullback.ops.linalg.decompositions import pinv, svd, svdvals
+    from pullback.ops.manipulation import reshape
     from pullback.ops.nn.activations import sigmoid
     from pullback.ops.rounding import copysign, floor, signbit
     from pullback.ops.searching import argwhere
@@ -45,6 +46,7 @@ __all__ = [
     "log",
     "pinv",
     "real",
+    "reshape",
     "sigmoid",
     "signbit",
     "sin",

@@ -8,6 +8,7 @@ namespace read such a key the same way.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from pullback import dtypes, errors
@@ -103,7 +104,10 @@ def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
 
 @strided_slice.vjp("x")
 def _(g: Tensor, x_shape: Shape, key: Key) -> Tensor:
-    return strided_place(g, shape=tuple(x_shape), key=key)
+    shape = tuple(x_shape)
+    if prod(g.shape) == prod(shape) and all(type(k) is not slice or (k.step or 1) > 0 for k in key):
+        return late.reshape(g, shape)  # all elements in their order, as those of x[None]
+    return strided_place(g, shape=shape, key=key)
 
 
 @op(
