@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -404,6 +405,64 @@ def test_residuals_in_every_order(define, offer, kernel):
         y = tape.gradient(y, x)
         orders.append(float(y))
     np.testing.assert_allclose(orders, [2**n * np.exp(1.0) for n in (1, 2, 3)])
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("results", [1, 2])
+def test_results_of_a_sequence_in_every_order(define, results, hidden):
+    def values(xs):
+        e = pb.exp(xs[0])
+        return [e * xs[1], e * e][:results], e
+
+    names = ("first", "second")[:results]
+
+    def kinds(operands, **_):
+        (dtype,) = set(operands)
+        return dtypes.Resolution(tuple(operands), (dtype,) * results)
+
+    @define(
+        name="test_several",
+        shape=lambda xs, **_: [xs[0]] * results,
+        dtype=dtypes.DTypeRule(kinds),
+        outputs=names if results > 1 else ("out",),
+        residuals=("e",) if hidden else (),
+    )
+    def several(xs: Sequence[Tensor], /) -> tuple[Tensor, ...]:
+        """exp(x0) * x1, and exp(x0) squared; exp(x0) may be kept."""
+        found, e = values(xs)
+        found += [e] if hidden else []
+        return tuple(found) if len(found) > 1 else found[0]
+
+    if hidden:
+
+        def rule(g, xs, e):
+            g, *more = g if results > 1 else (g,)
+            return [sum([2.0 * e * e * one for one in more], g * e * xs[1]), g * e]
+    else:
+
+        def rule(g, xs):
+            g, *more = g if results > 1 else (g,)
+            e = pb.exp(xs[0])
+            return [sum([2.0 * e * e * one for one in more], g * e * xs[1]), g * e]
+
+    several.vjp(xs=rule)
+
+    def orders(function):
+        x, y = pb.asarray(0.5, dtype="float64"), pb.asarray(3.0, dtype="float64")
+        found, tapes = [], [pb.GradientTape() for _ in range(3)]
+        for tape in tapes:
+            tape.__enter__()
+            tape.watch([x, y])
+        out = function([x, y])
+        total = sum(i * one for i, one in enumerate(out if isinstance(out, tuple) else [out], 1))
+        for tape in reversed(tapes):
+            gradients = tape.gradient(total, [x, y], unconnected_gradients="zero")
+            found += [float(g) for g in gradients]
+            total = gradients[0] * 2 + gradients[1]
+        return found
+
+    expected = orders(lambda xs: tuple(values(xs)[0]))
+    np.testing.assert_allclose(orders(several), expected, rtol=1e-12)
 
 
 def test_kernel_that_returns_too_few_arrays(define, offer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 
 import numpy as np
@@ -135,17 +136,25 @@ def test_calls_that_may_fail_come_before_all_updates():
     assert (float(v), float(w)) == (5.0, 5.0)
 
 
+class Called(list):
+    """The variables that an update was called for, and how many refer to their arrays then."""
+
+    def __init__(self):
+        self.references = []
+
+
 @pytest.fixture
 def in_place():
     """Registers an update in place of SGD; returns the variables that it was called for."""
     backend = as_device("cpu").backend
-    called = []
+    called = Called()
 
     def kernel(p, g, rate, *, weight_decay):
         return p - rate * g
 
     def update(variable, g, rate, *, weight_decay):
         called.append(variable)
+        called.references.append(sys.getrefcount(variable._array))
         if g.max() > 100:
             raise MemoryError("not enough")
         variable._array = variable._array - rate * g
@@ -230,6 +239,28 @@ def test_an_update_in_place_gets_arrays_whatever_its_gradient_is(in_place, of_v,
         step = pb.function(step) if capture else step
         found.append([[y.tolist() for y in (step(pb.ones(3) * i), v, w)] for i in range(5)])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("of_v", GRADIENTS)
+def test_nobody_else_has_what_an_update_in_place_takes_over(in_place, of_v):
+    v, w = pb.Variable([1.0, 2.0, 4.0]), pb.Variable([5.0, 6.0, 8.0])
+    optimizer = pb.optimizers.SGD(0.5)
+
+    @pb.function
+    def step(x):
+        g = pb.asarray(GRADIENTS[of_v](v, w, x))
+        optimizer.apply_gradients([(g, v), (pb.sum(g) * w * 0.01, w)])
+
+    for _ in range(2):
+        step(pb.ones(3))
+    in_place.clear()
+    in_place.references.clear()
+    step(pb.ones(3))
+    mine = sys.getrefcount(v._array)
+    # Where the gradient is the parameter, or a view of it, the call itself reads it.
+    shared = {id(v)} if of_v in ("the value", "the variable", "a view") else set()
+    for variable, count in zip(in_place, in_place.references, strict=True):
+        assert (count > mine) is (id(variable) in shared)
 
 
 @pytest.mark.parametrize("update", [False, True])

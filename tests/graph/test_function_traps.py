@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -92,6 +93,30 @@ def test_a_look_that_the_function_catches_is_an_error_too():
 
     f(pb.asarray(X))
     with pytest.raises(CaptureError, match="looks at the values"):
+        f(pb.asarray(X))
+
+
+ENDS = {
+    "a value": lambda x: x * float(x.sum()),
+    "a variable": lambda x: pb.Variable(1.0) * x,
+    "a seed": lambda x: pb.random.seed(1),
+    "a draw": lambda x: x + pb.random.normal(x.shape),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_a_branch_does_is_an_error_also_where_it_is_caught(end):
+    @pb.function
+    def f(x):
+        try:
+            return pb.cond(x.sum() < 0, lambda: ENDS[end](x), lambda: x)
+        except BaseException:
+            return x
+
+    for _ in range(2):  # what is made, such as a generator, may be made once
+        with contextlib.suppress(CaptureError):
+            assert f(pb.asarray(X)).tolist() == X.tolist()
+    with pytest.raises(CaptureError):
         f(pb.asarray(X))
 
 

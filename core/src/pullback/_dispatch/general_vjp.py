@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pullback._dispatch.bodies import run_body
@@ -250,15 +250,33 @@ def _vjp_of_body(
         flat += value if isinstance(value, list) else [value]
     present = [i for i, value in enumerate(flat) if value is not None and is_floating(value.dtype)]
 
-    def run(*values: Tensor) -> list[Tensor]:
-        inputs = list(flat)
-        for i, value in zip(present, values, strict=True):
-            inputs[i] = value
-        result = run_body(op, unflatten(inputs, lengths), attributes)
+    def run(given: list[Any]) -> list[Tensor]:
+        result = run_body(op, unflatten(given, lengths), attributes)
         return [result[position] for position in g]
 
-    cotangents = HOOKS.vjp(run, [flat[i] for i in present], list(g.values()))
-    pulled: list[Tensor | None] = [None] * len(flat)
-    for i, cotangent in zip(present, cotangents, strict=True):
-        pulled[i] = cotangent
-    return pulled
+    pulled = dict(zip(present, pull_back(run, flat, present, [*g.values()]), strict=True))
+    return [pulled.get(i) for i in range(len(flat))]
+
+
+def pull_back(
+    function: Callable[[list[Any]], list[Tensor]],
+    inputs: Sequence[Any],
+    sources: Sequence[int],
+    cotangents: list[Tensor],
+) -> list[Tensor | None]:
+    """The cotangents of some inputs of a function, from those of all its results.
+
+    Args:
+        function: takes a list of inputs, and is made of ops.
+        inputs: the inputs.
+        sources: the positions of those that are differentiated.
+        cotangents: the cotangents of the results.
+    """
+
+    def run(*values: Tensor) -> list[Tensor]:
+        given = list(inputs)
+        for position, value in zip(sources, values, strict=True):
+            given[position] = value
+        return function(given)
+
+    return HOOKS.vjp(run, [inputs[i] for i in sources], cotangents)

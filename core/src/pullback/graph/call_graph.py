@@ -9,9 +9,8 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.bodies import run_body
-from pullback._dispatch.general_vjp import pairs
+from pullback._dispatch.general_vjp import pairs, pull_back
 from pullback._dispatch.recording import (
-    HOOKS,
     LOCAL,
     Node,
     Output,
@@ -170,15 +169,12 @@ class CallGraph:
         for position, parent in zip(self.sources, node.parents, strict=True):
             inputs[position]._node = parent
 
-        def run(*sources: Tensor) -> list[Tensor]:
-            values = list(inputs)
-            for position, source in zip(self.sources, sources, strict=True):
-                values[position] = source
+        def run(values: list[Any]) -> list[Tensor]:
             results = run_ops(self.forward, values)
-            found = [*(results[i] for i in self.positions), *sources]
+            found = [results[i] for i in self.positions] + [values[i] for i in self.sources]
             return [found[i] for i in g]
 
-        return HOOKS.vjp(run, [inputs[i] for i in self.sources], list(g.values()))
+        return pull_back(run, inputs, self.sources, [*g.values()])
 
 
 def _plain(array: Any) -> Any:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from pullback._dispatch.recording import CONSTANT, HOOKS
+from pullback._dispatch.general_vjp import pull_back
+from pullback._dispatch.recording import CONSTANT
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.branches import traced_branches
@@ -38,10 +39,7 @@ def pulled(
     # The conjugate of a cotangent would be another array.
     first = [i for i in sources if i in begun and not is_complex(begun[i].dtype)]
 
-    def run(*values: Tensor) -> list[Tensor]:
-        given = list(inputs)
-        for position, value in zip(sources, values, strict=True):
-            given[position] = value
+    def run(given: list[Tensor]) -> list[Tensor]:
         for position, other in same.items():
             given[position] = given[other]
         results = run_ops(graph, given)
@@ -52,7 +50,7 @@ def pulled(
         ]
 
     parts = [begun[i] for i in first] + [cotangents[i] for i in outputs]
-    found = HOOKS.vjp(run, [inputs[i] for i in sources], parts)
+    found = pull_back(run, inputs, sources, parts)
     for place, i in enumerate(sources):
         g = found[place]
         if g is not None and i in begun:
