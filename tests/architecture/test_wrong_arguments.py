@@ -1,4 +1,4 @@
-"""Random wrong arguments for every public function and class: an error of ours, and no other.
+"""Random wrong arguments for every public function, class and method: an error of ours, no other.
 
 Allowed are the errors of `pullback.errors`, the `TypeError` of a call that does not fit the
 signature, and success. Nothing hangs, nothing is printed at the end of an object.
@@ -6,6 +6,7 @@ signature, and success. Nothing hangs, nothing is printed at the end of an objec
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import random
 import re
@@ -14,7 +15,7 @@ import traceback
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,19 @@ import numpy as np
 import pytest
 
 import pullback as pb
+
+
+def module(name: str) -> types.ModuleType:
+    """A file beside this one as a module."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+objects = module("public_objects")
 
 #: Not called: they wait, exit, change the process for other tests, or run what they are given.
 LEFT_OUT = (
@@ -56,7 +70,7 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
                 continue
             if typing.get_origin(value) is not None:
                 continue
-            if not full.startswith(LEFT_OUT):
+            if not any(full == left or full.startswith(f"{left}.") for left in LEFT_OUT):
                 seen.add(id(value))
                 yield full, value
 
@@ -64,7 +78,7 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
 def values(choose: random.Random) -> list[Any]:
     return [
         None, True, 0, 1, -1, 3, 2**70, 0.5, float("nan"), float("inf"), 1j, "", "same", "x", b"x",
-        [], [1], [1, "a"], [[1], [2, 3]], (), (2, 3), {}, {"a": 1}, {1, 2}, range(3), object(), int,
+        [], [1], [1, "a"], [[1], [2, 3]], (), (2, 3), {}, {"a": 1}, {1, 2}, range(3), object(),
         lambda *args: args, slice(1, 2), ..., np.zeros(3), np.array("text"), np.array(None),
         pb.asarray(1.0), pb.asarray([1, 2]), pb.ones((2, 3)), pb.ones((0, 2)),
         pb.Variable([1.0, 2.0]), pb.layers.Dense(2), pb.data.Dataset.range(3),
@@ -106,14 +120,36 @@ def is_of_the_signature(error: BaseException) -> bool:
     return type(error) is TypeError and (of_call or len(frames) == 1)
 
 
-def faults(seed: int, calls: int) -> list[str]:
-    """Calls each public function some times; returns what was raised that must not be."""
-    choose = random.Random(seed)
+def is_of_what_was_given(error: BaseException) -> bool:
+    """Returns whether a function or class among the arguments was called, and takes others."""
+    return type(error) is TypeError and "missing" in str(error)
+
+
+Target = tuple[str, Callable[[], Callable[..., Any]]]
+
+
+def functions() -> Iterator[Target]:
+    """Yields the public functions and classes."""
+    for name, function in public():
+        yield name, lambda function=function: function
+
+
+def methods(choose: random.Random, share: float = 1.0) -> Iterator[Target]:
+    """Yields the methods of some of the public objects, for each call of another object."""
+    for name, make in objects.samples():
+        if choose.random() < share:
+            for method in objects.methods(make()):
+                yield f"{name}.{method}", lambda make=make, method=method: getattr(make(), method)
+
+
+def faults(choose: random.Random, targets: Iterable[Target], calls: int) -> list[str]:
+    """Calls each target some times; returns what was raised that must not be."""
     found, unraisable = [], []
     hook, sys.unraisablehook = sys.unraisablehook, lambda args: unraisable.append(args.exc_value)
     try:
-        for name, function in public():
+        for name, make in targets:
             for _ in range(calls):
+                function = make()
                 args, kwargs = arguments(choose, function)
                 error = None
                 try:
@@ -123,7 +159,7 @@ def faults(seed: int, calls: int) -> list[str]:
                 except pb.errors.PullbackError:
                     pass
                 except BaseException as raised:
-                    if not is_of_the_signature(raised):
+                    if not (is_of_the_signature(raised) or is_of_what_was_given(raised)):
                         error = raised
                 if error is not None or unraisable:
                     what = error or unraisable.pop()
@@ -139,7 +175,13 @@ def faults(seed: int, calls: int) -> list[str]:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_some() -> None:
-    assert not faults(seed=0, calls=2)
+    assert not faults(random.Random(0), functions(), calls=2)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_some_methods() -> None:
+    choose = random.Random(1)
+    assert not faults(choose, methods(choose, share=0.3), calls=1)
 
 
 @pytest.mark.campaign
@@ -148,7 +190,8 @@ def test_some() -> None:
 def test_many(seed: int) -> None:
     # Here an error of Python's for a value may pass; one of an attribute, an index or a key, and
     # what is printed when an object ends, may not.
-    found = faults(seed, calls=10)
+    choose = random.Random(seed)
+    found = [*faults(choose, functions(), 10), *faults(choose, methods(choose), 10)]
     assert not [
         it for it in found if not re.search(r": (TypeError|ValueError|UFuncTypeError): ", it)
     ]

@@ -529,12 +529,17 @@ def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
                 refusal = outcomes[1].error
                 break
             if outcomes[0].error and outcomes[0].error == outcomes[1].error:
-                # A program that fails has changed nothing; what runs op by op may have begun.
-                before["args"] = outcomes[1].state["args"]
-                outcomes[0].state["args"] = outcomes[1].state["args"]
+                # A program that fails has changed nothing but drawn its random numbers; what runs
+                # op by op may have begun.
+                for name in ("args", "gen", "random"):
+                    before[name] = outcomes[0].state[name] = outcomes[1].state[name]
                 if outcomes[1].state in (before, outcomes[0].state):
                     break
             if outcomes[0] != outcomes[1]:
+                if (outcomes[0].error, outcomes[1].error) == ("ValueError", "") and (
+                    "judged" in source
+                ):
+                    break  # a call of `pb.py_function` whose results are not used is left out
                 parts = [
                     f"{name}: {a!r} is {b!r} captured"
                     for name, a, b in (

@@ -57,6 +57,7 @@ def number(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
     Raises:
         OverflowError: for an integer out of the range of an integer dtype, or of float64.
+        ValueError: for NaN and an integer dtype.
         TypeError: for a complex number and a real dtype.
 
     >>> number(2**60 + 2**36 + 1, float32).item() == 2**60 + 2**37

@@ -22,6 +22,7 @@ from pullback._numerics.philox import philox
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
+from pullback.ops.comparison import less
 from pullback.ops.creation import full, ones, zeros
 from pullback.ops.exponential import exp, log, log1p, sqrt
 from pullback.ops.indexing import take
@@ -140,7 +141,14 @@ class Generator:
             return self._key, counter
 
     def split(self, count: int = 2) -> list[Generator]:
-        """New generators, with keys drawn from this generator."""
+        """New generators, with keys drawn from this generator.
+
+        Raises:
+            InputTypeError: for a count that is not an integer.
+            InputValueError: for one below 0.
+        """
+        if as_int(count, "an integer for count") < 0:
+            raise errors.InputValueError(f"count must be 0 or more, got {count}")
         key, counter = self.reserve(4 * count)
         children = []
         for i in range(1, count + 1):
@@ -272,7 +280,7 @@ class Generator:
         u = self._draw(random_uniform, shape, dtype, device)
         z = erfinv(u * (above - below) + below) * math.sqrt(2.0)
         z = clip(z, low, high)
-        return z * stddev + mean
+        return add(multiply(z, stddev), mean)
 
     @shape_first
     def exponential(
@@ -304,8 +312,7 @@ class Generator:
         """
         if shape is None:
             shape = from_any(p).shape
-        drawn: Tensor = self.uniform(shape, dtype=dtypes.float32, device=device) < p
-        return drawn.astype(dtype)
+        return less(self.uniform(shape, dtype=dtypes.float32, device=device), p).astype(dtype)
 
     @shape_first
     def integers(

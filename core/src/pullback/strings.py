@@ -107,13 +107,13 @@ class StringTensor:
         return (self[position] for position in range(len(self)))
 
     def __contains__(self, text: object) -> bool:
-        return text in self._array
+        return isinstance(text, str) and text in self._array
 
     def __getitem__(self, key: Any) -> Any:
         entries = key if isinstance(key, tuple) else (key,)
         try:
             selected = self._array[tuple(map(_index, entries))]
-        except IndexError as error:
+        except (IndexError, ValueError) as error:
             raise errors.IndexingError(str(error)) from None
         if isinstance(selected, np.ndarray):
             return StringTensor(selected)

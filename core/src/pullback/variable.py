@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
+from pullback._dispatch.arguments import as_bool
 from pullback._dispatch.convert import from_any, reject_traced
 from pullback._dispatch.recording import (
     CONSTANT,
@@ -86,7 +87,7 @@ class Variable(ArrayMethods, OperatorMethods):
         self.name = name
         self._array = tensor._array
         self._device = tensor._device
-        self._trainable = bool(trainable) and dtypes.is_floating(tensor.dtype)
+        self._trainable = as_bool(trainable, "trainable") and dtypes.is_floating(tensor.dtype)
         self._frozen = False
         self._watched = self._trainable
 

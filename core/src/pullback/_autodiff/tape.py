@@ -130,9 +130,10 @@ class GradientTape(Jacobians):
 
     def stop(self) -> None:
         """Ends recording; any thread may call this, also when the thread of the tape has ended."""
-        state, begin, self._open = self._state, self._open, None
+        begin, self._open = self._open, None
         if begin is None:
             return
+        state = self._state
         self._intervals.append((begin, state.next_serial()))
         state.tapes.remove(self)
         # CPython changes threads at calls only: the own thread enters no tape between these lines.
@@ -321,7 +322,10 @@ class GradientTape(Jacobians):
                 "gradient() was called on this tape before; make it with "
                 "pb.GradientTape(persistent=True) to call it more than once"
             )
-        if unconnected_gradients not in ("none", "zero"):
+        if not isinstance(unconnected_gradients, str) or unconnected_gradients not in (
+            "none",
+            "zero",
+        ):
             raise errors.InputValueError(
                 f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
             )

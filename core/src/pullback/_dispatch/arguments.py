@@ -77,6 +77,21 @@ def as_str(value: object, name: str) -> str:
     )
 
 
+def as_list(values: Any, name: str, of: str) -> list[Any]:
+    """A list of the items of an iterable; messages call it `name`, a list of `of`.
+
+    Raises:
+        InputTypeError: for what is not iterable.
+    """
+    try:
+        several = iter(values)
+    except TypeError:
+        raise errors.InputTypeError(
+            f"{name} must be a list of {of}, got {type(values).__name__}"
+        ) from None
+    return list(several)
+
+
 #: The functions that check and convert plain attributes, by the annotation in the signature.
 PLAIN: dict[str, Callable[[Any, str], Any]] = {
     "bool": as_bool,

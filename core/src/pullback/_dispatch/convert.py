@@ -98,7 +98,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
     try:
         with np.errstate(over="ignore"):
             array = number(value, dtype)
-    except OverflowError:
+    except (OverflowError, ValueError):
         raise errors.ConversionError(
             f"{value} is out of range for {dtype}; convert the tensor with x.astype(...) first"
         ) from None

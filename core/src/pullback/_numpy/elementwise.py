@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import inf, pi
 from typing import Any
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback._numpy.table import Unsupported, routed
 from pullback.dtypes import DTypeLike
 from pullback.ops import arithmetic, complex, data_types, rounding, trigonometric
@@ -16,7 +16,11 @@ from pullback.ops.creation import full_like
 from pullback.ops.indexing import take
 from pullback.ops.searching import nonzero, searchsorted
 from pullback.ops.selection import where
+from pullback.shapes import as_int
 from pullback.tensor import Tensor, TensorLike
+
+#: Powers of ten above are infinite.
+_MOST_DECIMALS = 308
 
 
 @routed("clip")
@@ -33,12 +37,17 @@ def _(
 
 @routed("round", "around")
 def _(a: TensorLike, decimals: int = 0) -> Any:
+    decimals = as_int(decimals, "an integer for decimals")
     if not decimals:
         return rounding.round(a)
+    if abs(decimals) > _MOST_DECIMALS:
+        raise errors.InputValueError(f"decimals: at most {_MOST_DECIMALS}, got {decimals}")
     a = asarray(a)
-    if not dtypes.is_floating(a.dtype):
-        raise Unsupported("decimals= of integers")
     factor = 10.0 ** abs(decimals)
+    if not (dtypes.is_floating(a.dtype) or dtypes.is_complex(a.dtype)):
+        if decimals > 0:
+            return rounding.round(a)
+        return (rounding.round(a.astype("float64") / factor) * factor).astype(a.dtype)
     if decimals < 0:
         return rounding.round(a / factor) * factor
     return rounding.round(a * factor) / factor

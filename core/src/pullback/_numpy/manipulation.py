@@ -16,7 +16,7 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, permute_dims,
 from pullback.ops.patterns import eye
 from pullback.ops.searching import nonzero
 from pullback.ops.selection import where
-from pullback.shapes import Axes, Shape, ShapeLike, canonical_axis, size_of
+from pullback.shapes import Axes, Shape, ShapeLike, as_ints, canonical_axis, size_of
 from pullback.tensor import Tensor, TensorLike
 
 
@@ -33,7 +33,7 @@ def _(a: TensorLike) -> Any:
 @routed("transpose")
 def _(a: TensorLike, axes: Sequence[int] | None = None) -> Any:
     a = asarray(a)
-    return permute_dims(a, tuple(range(a.ndim))[::-1] if axes is None else tuple(axes))
+    return permute_dims(a, tuple(range(a.ndim))[::-1] if axes is None else as_ints(axes, "axes"))
 
 
 @routed("matrix_transpose", "linalg.matrix_transpose")

@@ -29,7 +29,7 @@ class MetricWatch:
     """
 
     def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
-        if mode not in ("auto", "min", "max"):
+        if not isinstance(mode, str) or mode not in ("auto", "min", "max"):
             raise errors.InputValueError(f"mode must be 'min', 'max' or 'auto', got {mode!r}")
         if not isinstance(monitor, str):
             raise errors.InputTypeError(

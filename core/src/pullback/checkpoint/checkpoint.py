@@ -12,6 +12,7 @@ from pullback.checkpoint.encoding import decode, is_data
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import ObjectGraph
 from pullback.checkpoint.restoration import Restoration
+from pullback.shapes import as_int, check_number
 from pullback.state.objects import restore_pending
 
 __all__ = ["Checkpoint"]
@@ -66,7 +67,7 @@ class Checkpoint:
             InputValueError: for a stem that begins with a dot, and for a number below 0: neither
                 could be found again.
         """
-        path = names.place(prefix, None if step is None else int(step))
+        path = names.place(prefix, None if step is None else as_int(step, "an integer for step"))
         folder.write(path, self.contents(step))
         return str(path)
 
@@ -77,8 +78,11 @@ class Checkpoint:
             CheckpointError: for an object that cannot be saved.
         """
         restore_pending()
+        if metric is not None:
+            check_number(metric, "metric")
         measure = None if metric is None else float(metric)
-        return ObjectGraph(vars(self)).contents(None if step is None else int(step), measure)
+        number = None if step is None else as_int(step, "an integer for step")
+        return ObjectGraph(vars(self)).contents(number, measure)
 
     def restore(self, path: str | os.PathLike[str] | None, *, partial: bool = False) -> Restoration:
         """Restores saved values. Those of variables that do not exist yet wait until they are made.

@@ -77,7 +77,7 @@ class CheckpointManager(Closing):
             raise errors.InputValueError(
                 f"keep_best and background must be at least 0, got {keep_best} and {background}"
             )
-        if better not in ("lower", "higher"):
+        if not isinstance(better, str) or better not in ("lower", "higher"):
             raise errors.InputValueError(f"better must be 'lower' or 'higher', got {better!r}")
         self.checkpoint = checkpoint
         self._prefix = as_path(directory, "directory") / names.checked(name)
@@ -121,7 +121,7 @@ class CheckpointManager(Closing):
                 background since the last call. Nothing is removed then.
             InputValueError: for a number below 0.
         """
-        number = step if step is None else int(step)
+        number = None if step is None else as_int(step, "an integer for step")
         contents = self.checkpoint.contents(number, metric)
         path = names.place(self._prefix, number)
         if number is None and self._highest:

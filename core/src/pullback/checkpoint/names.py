@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pullback import errors
-from pullback._replacing import aside
+from pullback._replacing import as_path, aside
 
 ARRAYS = "arrays.safetensors"
 MANIFEST = "manifest.json"
@@ -49,8 +49,8 @@ def place(prefix: str | os.PathLike[str], step: int | None) -> Path:
         CheckpointError: for a folder that cannot be read.
         InputValueError: for a stem or a number that could not be found again.
     """
+    path = as_path(prefix, "path")
     text = os.fspath(prefix)
-    path = Path(text)
     if text.endswith(("/", os.sep)) or _is_folder(path):
         path = path / "ckpt"
     checked(path.name)

@@ -80,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
     Raises:
         CheckpointError: if it is missing, damaged, or of a later version.
     """
-    path = Path(path)
+    path = as_path(path, "path")
     for left in reversed(range(_PATIENCE)):
         try:
             return _whole(path)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool
 from pullback.checkpoint.encoding import decode
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import ObjectGraph, others
@@ -182,7 +183,7 @@ class Restoration:
             path for path in graph.stateful if self._saved_as(path, graph, self._stateful) is None
         )
         missing += data
-        if not partial:
+        if not as_bool(partial, "partial"):
             self._raise_if_any(missing, self._surplus(graph, matches))
         self._missing = missing
         self._partial = partial

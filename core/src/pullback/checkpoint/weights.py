@@ -19,6 +19,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._array_files import SAFETENSORS, Array, opened, write_file
+from pullback._dispatch.arguments import as_list, as_str
 from pullback._replacing import as_path, clear, temporary
 from pullback.dtypes import DType
 from pullback.layers.layer import Layer
@@ -112,9 +113,10 @@ def load_weights(
             that differ and, if strict, missing or unexpected weights; lists all of them. Nothing
             has been changed then.
     """
+    patterns = [as_str(each, "ignore: a pattern") for each in as_list(ignore, "ignore", "patterns")]
 
     def is_ignored(name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in ignore)
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
 
     unbuilt = [path for path in _unbuilt(model) if not is_ignored(f"{path.replace('/', '.')}.")]
     if unbuilt:
@@ -202,6 +204,8 @@ def save_weights(
             safetensors lacks, and errors of the file system.
     """
     path = as_path(path, "path")
+    if not path.name:
+        raise errors.CheckpointError(f"path names no file, got {str(path)!r}")
     index = path.with_name(path.name + _INDEX)
     variables = _variables(model)
     arrays: dict[str, Array] = {}

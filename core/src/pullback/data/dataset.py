@@ -21,11 +21,11 @@ from pullback.data.caching import CacheCursor, MemoryCursor
 from pullback.data.calls import call_on_tensors, check_takes_generator
 from pullback.data.combining import ConcatenateCursor, InterleaveCursor, ZipCursor
 from pullback.data.elements import Element
-from pullback.data.example import Feature
+from pullback.data.example import Feature, checked_features
 from pullback.data.files import Files, LinesCursor, check_compression, find
 from pullback.data.iterator import Iterator
 from pullback.data.shuffling import BufferCursor
-from pullback.data.slices import IndexCursor, Indexed, Items, Slices, shuffled
+from pullback.data.slices import IndexCursor, Indexed, Items, Slices, integers, shuffled
 from pullback.data.source import Cursor, Epoch, at_least, check_function, checked_sources
 from pullback.data.stages import (
     BatchCursor,
@@ -190,8 +190,12 @@ class Dataset:
 
         >>> [int(i) for i in pb.data.Dataset.range(2, 5)]
         [2, 3, 4]
+
+        Raises:
+            InputTypeError: for what is not an integer.
+            InputValueError: for no argument, more than three, a step of 0, or too many elements.
         """
-        return Dataset.from_tensor_slices(list(range(*args)))
+        return Dataset.from_tensor_slices(integers(*args))
 
     @staticmethod
     def from_generator(function: Callable[[], Iterable[object]]) -> Dataset:
@@ -287,7 +291,7 @@ class Dataset:
         """
         check_compression(compression)
         paths = find(files)
-        wanted = None if features is None else dict(features)
+        wanted = checked_features(features)
         return Dataset(lambda epoch: RecordCursor(paths, compression, wanted))
 
     # Order ---------------------------------------------------------------------------------------

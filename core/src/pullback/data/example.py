@@ -96,6 +96,19 @@ class Feature:
         return array.reshape(self.shape)
 
 
+def checked_features(features: Mapping[str, Feature] | None) -> dict[str, Feature] | None:
+    """The expected features of records, or None for all.
+
+    Raises:
+        InputTypeError: for what is not a dict.
+    """
+    if features is not None and not isinstance(features, Mapping):
+        raise errors.InputTypeError(
+            f"features must be a dict of features by name, got {type(features).__name__}"
+        )
+    return None if features is None else dict(features)
+
+
 def decode_example(record: bytes, features: Mapping[str, Feature] | None = None) -> Element:
     """Decodes the features of a serialized `tf.train.Example`.
 
@@ -118,9 +131,10 @@ def decode_example(record: bytes, features: Mapping[str, Feature] | None = None)
         # The library's DecodeError, whose class depends on its implementation.
         raise errors.DataError(f"not a tf.train.Example: {error}") from error
     values = {name: _values(feature) for name, feature in example.features.feature.items()}
-    if features is None:
+    expected = checked_features(features)
+    if expected is None:
         return {name: values[name] for name in sorted(values)}
-    return {name: feature.value(name, values.get(name)) for name, feature in features.items()}
+    return {name: feature.value(name, values.get(name)) for name, feature in expected.items()}
 
 
 def _values(feature: Any) -> Values | None:

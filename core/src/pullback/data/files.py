@@ -12,7 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
+import numpy as np
+
 from pullback import errors
+from pullback._replacing import as_path
 from pullback.data.elements import Element
 from pullback.data.source import Cursor, Position
 
@@ -25,10 +28,12 @@ def find(files: Files) -> list[str]:
 
     Raises:
         DataError: for a path that does not exist, and a pattern without matches.
+        InputTypeError: for what is not a path.
     """
     paths: list[str] = []
-    for file in [files] if isinstance(files, (str, os.PathLike)) else files:
-        path = os.fspath(file)
+    alone = isinstance(files, (str, os.PathLike)) or not np.iterable(files)
+    for file in [files] if alone else cast("Iterable[object]", files):
+        path = os.fspath(as_path(file, "files"))
         if os.path.exists(path):
             paths.append(path)
             continue

@@ -43,7 +43,9 @@ def check(value: object) -> None:
             f"{type(value).__name__} can be iterated over only once; pass the object it was made "
             f"from, or use from_generator(function) with a function that makes it"
         )
-    if not isinstance(value, Iterable) and not is_sequence(value):
+    if getattr(value, "shape", None) == () or (
+        not isinstance(value, Iterable) and not is_sequence(value)
+    ):
         raise errors.InputTypeError(
             f"from_iterable takes an iterable, got {type(value).__name__}; for a function that "
             f"makes one, use from_generator"

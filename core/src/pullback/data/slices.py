@@ -12,6 +12,7 @@ from pullback import dtypes, errors
 from pullback._tree import leaves, like
 from pullback.data.elements import Element, from_foreign, tuple_like
 from pullback.data.source import Cursor, Epoch, Position, permutation
+from pullback.shapes import as_int
 
 #: A number, or several.
 Index: TypeAlias = "int | slice | np.ndarray[Any, Any]"
@@ -24,6 +25,20 @@ class Indexed(Protocol):
 
     def at(self, index: Index) -> Element:
         """Returns the element with a number."""
+
+
+def integers(*args: int) -> list[int]:
+    """The integers of Python's `range` for these arguments.
+
+    Raises:
+        InputTypeError: for an argument that is not an integer.
+        InputValueError: for no argument, more than three, a step of 0, or too many integers.
+    """
+    numbers = [as_int(arg, "an integer for a bound of the range") for arg in args]
+    try:
+        return list(range(*numbers))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise errors.InputValueError(str(error)) from None
 
 
 class SizedItems(Protocol):

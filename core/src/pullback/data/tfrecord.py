@@ -145,7 +145,16 @@ class TFRecordWriter(Closing):
         self._file = open_file(as_path(path, "path"), "wb", compression)
 
     def write(self, record: bytes) -> None:
-        """Adds a record."""
+        """Adds a record.
+
+        Raises:
+            InputTypeError: for a record that is not bytes.
+        """
+        if not isinstance(record, (bytes, bytearray, memoryview)):
+            raise errors.InputTypeError(
+                f"record must be bytes, got {type(record).__name__}; pb.data.encode_example makes "
+                f"them of a dict"
+            )
         length = struct.pack("<Q", len(record))
         self._file.write(length + _CHECKSUM.pack(self._checksum(length)))
         self._file.write(record + _CHECKSUM.pack(self._checksum(record)))

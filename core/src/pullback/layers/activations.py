@@ -38,7 +38,7 @@ def activation_of(value: ActivationLike) -> ActivationFunction | None:
         InputValueError: for an unknown name.
         InputTypeError: for a value that is neither a name nor a function.
     """
-    if value is None or value == "linear":
+    if value is None or (isinstance(value, str) and value == "linear"):
         return None
     if isinstance(value, str):
         name = USUAL.get(value, value)

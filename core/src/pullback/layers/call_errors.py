@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from types import NoneType
 from typing import Any
 
 from pullback import _hints, errors
-from pullback._tree import leaves
 from pullback.state import objects
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["add_layer_note", "check_replacement", "reject_input", "with_path"]
+__all__ = ["add_layer_note", "check_replacement", "of_input", "of_shape", "with_path"]
+
+FRAMEWORK = __name__.partition(".")[0]
 
 
 def check_replacement(layer: Any, name: str, value: object) -> None:
@@ -52,6 +54,40 @@ def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) ->
     return error
 
 
+def of_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> errors.InputTypeError | None:
+    """The error for inputs that are not tensors, at which code of the framework's has failed."""
+    given = all(isinstance(arg, (Tensor, NoneType)) for arg in args) and args[:1] != (None,)
+    if given or not _is_own(error):
+        return None
+    text = "; turn text into integers first, such as places in a vocabulary"
+    return errors.InputTypeError(
+        f"{layer.name} ({type(layer).__name__}) takes tensors or arrays of numbers, got "
+        f"{_described(args)}{text if type(args[0]) is str else ''}"
+    )
+
+
+def of_shape(layer: Any, error: Exception, shape: object) -> errors.InputTypeError | None:
+    """The error for what is not a shape, at which code of the framework's has failed."""
+    if not _is_own(error):
+        return None
+    return errors.InputTypeError(
+        f"{layer.name} ({type(layer).__name__}) is built for the shape of its inputs, such as "
+        f"(None, 3), got {shape!r}"
+    )
+
+
+def _is_own(error: Exception) -> bool:
+    """Returns whether code of the framework's alone has led from here to an error."""
+    at = error.__traceback__
+    if isinstance(error, errors.PullbackError) or at is None or at.tb_next is None:
+        return False
+    while at is not None:
+        if str(at.tb_frame.f_globals.get("__name__")).partition(".")[0] != FRAMEWORK:
+            return False
+        at = at.tb_next
+    return True
+
+
 def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     """Adds the innermost layer to an error of Python's, or of another library's."""
     if getattr(error, "__notes__", None):
@@ -67,23 +103,6 @@ def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
         if advice is not None:
             error.add_note(advice)
     error.add_note(f"in {layer.name} ({type(layer).__name__}), called with {_described(args)}")
-
-
-def reject_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
-    """Raises where one of the framework's layers has failed for want of a tensor.
-
-    Raises:
-        InputTypeError: from the error, if the first input has no tensor.
-    """
-    own = type(layer).__module__.startswith("pullback.")
-    if not own or not args or any(type(leaf) is Tensor for leaf in leaves(args[0])):
-        return
-    kind = type(args[0])
-    text = "; turn text into integers first, such as places in a vocabulary" if kind is str else ""
-    raise errors.InputTypeError(
-        f"{layer.name} ({type(layer).__name__}) takes tensors or arrays of numbers, got "
-        f"{kind.__name__}{text}"
-    ) from error
 
 
 def _described(args: tuple[Any, ...]) -> str:

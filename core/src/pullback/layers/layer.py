@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_bool
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.host_state import HostState
@@ -18,7 +19,13 @@ from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
-from pullback.layers.call_errors import add_layer_note, check_replacement, reject_input, with_path
+from pullback.layers.call_errors import (
+    add_layer_note,
+    check_replacement,
+    of_input,
+    of_shape,
+    with_path,
+)
 from pullback.layers.calls import CALLS, FirstCall, batch_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
@@ -152,13 +159,17 @@ class Layer(Configurable):
             autocast: whether, in mixed precision, it reads in the layer's compute dtype.
 
         Raises:
+            InputTypeError: for a name that is not a str.
             LayerError: when the layer already has a variable of that name.
         """
+        if not isinstance(name, str):
+            raise errors.InputTypeError(f"name must be a str, got {type(name).__name__}")
+        casts = as_bool(autocast, "autocast")
         # Before the initializer draws, which ends a trace as well.
         reject_making(f"a variable ({name!r})")
         kind = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         value = initializers.get(initializer)(as_shape(shape), kind)
-        if autocast and kind != self.compute_dtype and dtypes.is_floating(kind):
+        if casts and kind != self.compute_dtype and dtypes.is_floating(kind):
             variable: Variable = StoredVariable(
                 value, self.compute_dtype, name=name, trainable=trainable
             )
@@ -340,8 +351,10 @@ class Layer(Configurable):
             context = None if error.__suppress_context__ else error.__context__
             raise explained.with_traceback(error.__traceback__) from error.__cause__ or context
         except Exception as error:
+            wrong = of_input(self, error, args)
+            if wrong is not None:
+                raise wrong from error
             add_layer_note(self, error, args)
-            reject_input(self, error, args)
             raise
         finally:
             CALLS.depth -= 1
@@ -413,12 +426,21 @@ class Layer(Configurable):
             self.build_for(like(args[0], iter([getattr(leaf, "shape", None) for leaf in flat])))
 
     def build_for(self, shape: Any) -> None:
-        """Builds the layer for inputs of a shape, as the first call does."""
+        """Builds the layer for inputs of a shape, as the first call does.
+
+        Raises:
+            InputTypeError: for what is not a shape.
+        """
         before = default_generator.now if objects.PENDING_RESTORES else None
         CALLS.building += 1
         try:
             with paused():
                 self.build(shape)
+        except Exception as error:
+            wrong = None if shape is None and CALLS.depth else of_shape(self, error, shape)
+            if wrong is not None:
+                raise wrong from error
+            raise
         finally:
             CALLS.building -= 1
         self.built = True

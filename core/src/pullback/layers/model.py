@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from pullback import errors
 from pullback._autodiff.remat import remat
+from pullback._dispatch.arguments import as_list
 from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.layers.basic import Embedding
 from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
+from pullback.shapes import as_int
 from pullback.training import Trainable
 
 __all__ = ["Model", "Sequential"]
@@ -95,14 +97,12 @@ class Sequential(Model):
         super().__init__(**options)
         self.layers: list[Callable[..., Any]] = []
         self.remat = bool(remat)
-        if not isinstance(layers, Iterable) or (
-            isinstance(layers, Layer) and not isinstance(layers, Sequential)
-        ):
+        if isinstance(layers, Layer) and not isinstance(layers, Sequential):
             raise errors.InputTypeError(
-                f"a Sequential takes a list of layers, got {type(layers).__name__}; write "
+                f"layers must be a list of layers, got {type(layers).__name__}; write "
                 f"pb.Sequential([...])"
             )
-        for layer in layers:
+        for layer in as_list(layers, "layers", "layers"):
             self._append(layer)
         self._build_if_sized()
 
@@ -123,10 +123,20 @@ class Sequential(Model):
     @overload
     def __getitem__(self, index: slice) -> Sequential: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """Returns a layer, or for a slice a Sequential of the same layers."""
+        """Returns a layer, or for a slice a Sequential of the same layers.
+
+        Raises:
+            IndexingError: for a number that no layer has.
+            InputTypeError: for what is neither an integer nor a slice.
+        """
         if isinstance(index, slice):
             return Sequential(self.layers[index], remat=self.remat)
-        return self.layers[index]
+        number = as_int(index, "an integer or a slice")
+        if not -len(self.layers) <= number < len(self.layers):
+            raise errors.IndexingError(
+                f"the model has {len(self.layers)} layers, and none at {number}"
+            )
+        return self.layers[number]
 
     def __bool__(self) -> bool:
         # A model is one, also without layers.

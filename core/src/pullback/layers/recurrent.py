@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
@@ -316,6 +317,10 @@ class GRU(Recurrent):
         return self.bias, self.recurrent_bias
 
 
+#: What joins the results of the two directions.
+MERGES = ("concat", "sum", "mean", "multiply", None)
+
+
 class Bidirectional(Layer):
     """A recurrent layer in both directions of time (Schuster and Paliwal, 1997).
 
@@ -359,7 +364,7 @@ class Bidirectional(Layer):
         for setting in ("return_sequences", "return_state"):
             if getattr(self.forward, setting) != getattr(self.backward, setting):
                 raise errors.InputValueError(f"the layers differ in {setting}; set both alike")
-        if merge not in ("concat", "sum", "mean", "multiply", None):
+        if not isinstance(merge, (str, NoneType)) or merge not in MERGES:
             raise errors.InputValueError(
                 f"merge must be 'concat', 'sum', 'mean', 'multiply' or None, got {merge!r}"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import TypedDict, Unpack
 
 from pullback import errors
@@ -48,7 +49,7 @@ class _DetectionScore(Metric):
         threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        if average not in AVERAGES:
+        if not isinstance(average, (str, NoneType)) or average not in AVERAGES:
             raise errors.InputValueError(
                 f"average must be 'macro', 'micro', 'weighted' or None, got {average!r}"
             )

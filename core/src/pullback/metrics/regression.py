@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
 
 from pullback import errors
@@ -253,7 +254,7 @@ class R2Score(_Moments):
     """
 
     def __init__(self, average: str | None = "uniform", name: str | None = None) -> None:
-        if average not in ("uniform", "variance", None):
+        if not isinstance(average, (str, NoneType)) or average not in ("uniform", "variance", None):
             raise errors.InputValueError(
                 f"average must be 'uniform', 'variance' or None, got {average!r}"
             )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import SupportsFloat, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, SupportsFloat, TypeAlias
 
 from pullback import errors
+from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL
+from pullback.shapes import check_number
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
-__all__ = ["Pairs", "checked_fraction", "checked_pairs", "checked_rate"]
+__all__ = ["Pairs", "checked_fraction", "checked_pairs", "checked_rate", "unpacked"]
 
 #: Gradients and their variables.
 Pairs: TypeAlias = "list[tuple[Tensor, Variable]]"
@@ -21,9 +23,10 @@ def checked_fraction(name: str, value: float) -> float:
     """Returns a value that is in [0, 1).
 
     Raises:
+        InputTypeError: for what is not a number.
         InputValueError: for a value outside [0, 1).
     """
-    if not 0 <= value < 1:
+    if not 0 <= as_float(value, name) < 1:
         raise errors.InputValueError(f"{name} must be in [0, 1), got {value}")
     return value
 
@@ -35,15 +38,38 @@ def checked_rate(rate: SupportsFloat) -> float:
         InputTypeError: for anything that is not a number.
         InputValueError: for a negative or non-finite one.
     """
-    if isinstance(rate, (str, bytes)) or not hasattr(rate, "__float__"):
+    try:
+        check_number(rate, "a learning rate")
+    except errors.InputTypeError:
         raise errors.InputTypeError(
             f"a learning rate must be a number, a variable or a function of the step, got "
             f"{type(rate).__name__}; pass variables to apply_gradients or minimize"
-        )
+        ) from None
     number = float(rate)
     if not 0 <= number < float("inf"):
         raise errors.InputValueError(f"a learning rate must be 0 or more and finite, got {number}")
     return number
+
+
+def unpacked(pairs: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields pairs, of an iterable of whatever holds two.
+
+    Raises:
+        InputTypeError: for what is not iterable, and for what does not hold two.
+    """
+    try:
+        several = iter(pairs)
+    except TypeError:
+        several = iter([pairs])
+    for pair in several:
+        try:
+            gradient, variable = pair
+        except (TypeError, ValueError):
+            raise errors.InputTypeError(
+                f"apply_gradients takes (gradient, variable) pairs, such as "
+                f"zip(gradients, variables), got {type(pair).__name__} for a pair"
+            ) from None
+        yield gradient, variable
 
 
 def checked_pairs(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
@@ -58,7 +84,7 @@ def checked_pairs(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
     seen: set[int] = set()
     without = 0
     replaced = LOCAL.state.values
-    for gradient, variable in pairs:
+    for gradient, variable in unpacked(pairs):
         if not isinstance(variable, Variable):
             raise errors.InputTypeError(
                 f"apply_gradients takes (gradient, variable) pairs, got "

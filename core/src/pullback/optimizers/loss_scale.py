@@ -11,6 +11,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import effect, paused, when
 from pullback.ops.comparison import isfinite
+from pullback.optimizers.checks import unpacked
 from pullback.optimizers.optimizer import LearningRate, Optimizer
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
@@ -54,6 +55,11 @@ class LossScale(Optimizer):
         growth_steps: int | None = 2000,
         factor: float = 2.0,
     ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise errors.InputTypeError(
+                f"optimizer must be an optimizer, such as pb.optimizers.Adam(), got "
+                f"{type(optimizer).__name__}"
+            )
         self.optimizer = optimizer
         super().__init__(optimizer.learning_rate)
         self.growth_steps = growth_steps
@@ -137,7 +143,8 @@ class LossScale(Optimizer):
         """
         with paused():
             unscaled = [
-                (self._unscaled(gradient, variable), variable) for gradient, variable in pairs
+                (self._unscaled(gradient, variable), variable)
+                for gradient, variable in unpacked(pairs)
             ]
             finite = _all_finite([gradient for gradient, _ in unscaled])
         if finite is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any, Protocol, SupportsFloat, TypeAlias, TypedDict
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.arguments import as_list, as_str
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import announce, computed, decided, paused
 from pullback._symbols import TRACES
@@ -29,6 +31,7 @@ from pullback.optimizers.slots import (
     WeightDecayMask,
     WeightDecayMaskLike,
 )
+from pullback.shapes import as_int
 from pullback.spec import OPS
 from pullback.state import objects
 from pullback.state.serialization import Configurable
@@ -112,13 +115,15 @@ class Optimizer(Configurable):
         accumulate_steps: int = 1,
     ) -> None:
         self._learning_rate: HostState | Variable | Callable[[int], SupportsFloat]
+        if not isinstance(settings, (Mapping, NoneType)):
+            raise errors.InputTypeError(f"settings must be a dict, got {type(settings).__name__}")
         self.settings = dict(settings or {})
         self.clip_value = clip_value
         self.clip_norm = clip_norm
         self.clip_global_norm = clip_global_norm
         self.decoupled_weight_decay = decoupled_weight_decay
         self.ema_decay = ema_decay
-        self.accumulate_steps = int(accumulate_steps)
+        self.accumulate_steps = as_int(accumulate_steps, "an integer for accumulate_steps")
         self._no_decay = WeightDecayMask(no_decay)
         self._rate_scale = None if rate_scale is None else PerVariable(rate_scale)
         self._decay_scale = None if decay_scale is None else PerVariable(decay_scale)
@@ -293,9 +298,10 @@ class Optimizer(Configurable):
                 f"loss must be a function that computes the loss, got {type(loss).__name__}; "
                 f"write optimizer.minimize(lambda: ...)"
             )
+        watched = () if variables is None else as_list(variables, "variables", "variables")
         with GradientTape() as tape:
             if variables is not None:
-                tape.watch(list(variables))
+                tape.watch(watched)
             value = loss()
             target = self.scaled(value)
         moved = list(tape.watched_variables() if variables is None else variables)
@@ -396,9 +402,13 @@ class Optimizer(Configurable):
     # Slots ---------------------------------------------------------------------------------------
 
     def slot(self, variable: Variable, name: str) -> Variable:
-        """Returns a slot of a variable; makes it at the first call."""
+        """Returns a slot of a variable; makes it at the first call.
+
+        Raises:
+            InputTypeError: for what is not a variable, and for a name that is not a str.
+        """
         slots = self._slots.of(variable)
-        slot = slots.get(name)
+        slot = slots.get(as_str(name, "name"))
         if slot is None:
             dtype = dtypes.promote_types(variable.dtype, dtypes.float32)
             shape = self.slot_shape(variable, name)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_list
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import announce_call
@@ -67,6 +68,10 @@ class Slots:
         key = id(variable)
         entry = self._of.get(key)
         if entry is None:
+            if not isinstance(variable, Variable):
+                raise errors.InputTypeError(
+                    f"variable must be a pb.Variable, got {type(variable).__name__}"
+                )
             of = self._of
             reference = weakref.ref(variable, lambda _: of.pop(key, None))
             entry = of[key] = (reference, {}, Update())
@@ -242,7 +247,9 @@ class WeightDecayMask:
 
     def __init__(self, excluded: WeightDecayMaskLike) -> None:
         self._decide = excluded if callable(excluded) else None
-        listed = () if excluded is None or callable(excluded) else tuple(excluded)
+        if excluded is None or callable(excluded):
+            excluded = ()
+        listed = as_list(excluded, "no_decay", "variables")
         self._variables = {id(variable): variable for variable in listed}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightDecayMask:

@@ -11,6 +11,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -113,8 +114,18 @@ class Configurable:
         3
 
         Raises:
+            InputTypeError: for what is not a dict.
             InputValueError: for an unknown class or function, or another configuration.
         """
+        if not isinstance(config, Mapping):
+            raise errors.InputTypeError(
+                f"config must be a dict from get_config(), got {type(config).__name__}"
+            )
+        if not isinstance(custom, (Mapping, NoneType)):
+            raise errors.InputTypeError(
+                f"custom must be a dict of functions and classes by name, got "
+                f"{type(custom).__name__}"
+            )
         made = _Decoder(custom or {}).decode(dict(config), "")
         if not isinstance(made, cls):
             raise errors.InputValueError(

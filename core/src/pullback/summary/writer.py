@@ -79,7 +79,10 @@ class Writer(Closing):
 
     def add(self, step: int, **content: object) -> None:
         """Adds an event with fields of the message, such as `summary=...`."""
-        self._file.add(events().Event(wall_time=time.time(), step=step, **content))
+        number = as_int(step, "an integer for step")
+        if abs(number) >= 1 << 63:
+            raise errors.InputValueError(f"step must have 64 bits, got {number}")
+        self._file.add(events().Event(wall_time=time.time(), step=number, **content))
 
     def flush(self) -> None:
         """Writes all summaries to the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._tree import leaves
 from pullback.data import Dataset
+from pullback.shapes import check_number
 from pullback.state import Stateful
 from pullback.tensor import Tensor
 from pullback.training.types import Structure
@@ -77,8 +79,11 @@ def of_arrays(
         ShapeError: if the parts differ in their number of items.
     """
     present = list(parts)
-    while present[-1] is None:
+    while present and present[-1] is None:
         present.pop()
+    if not present:
+        raise errors.InputTypeError(f"{name} got None for x; pass arrays or a dataset")
+    check_number(validation_split, "validation_split")
     if any(part is None for part in present):
         raise errors.InputValueError(f"{name} got weights without targets; pass y as well")
     structure = _mapped(_as_array, tuple(present))
@@ -240,6 +245,10 @@ class Batches:
         self, source: Any, columns: Columns | None = None, *, endless: bool = False
     ) -> None:
         self.source = source
+        if not isinstance(columns, (list, tuple, NoneType)):
+            raise errors.InputTypeError(
+                f"columns must be a list of names, such as ['x', 'y'], got {type(columns).__name__}"
+            )
         self.columns = None if columns is None else tuple(columns)
         self.endless = endless
         #: The number of batches since the iterator was made.
@@ -274,6 +283,11 @@ class Batches:
         source = self.source
         if callable(source) and not hasattr(source, "__iter__"):
             source = source()
+        if not hasattr(type(source), "__iter__") and not hasattr(type(source), "__getitem__"):
+            raise errors.InputTypeError(
+                f"batches come from a dataset, an iterable, or a function that returns one, got "
+                f"{type(source).__name__}"
+            )
         self._iterator = iter(source)
         self.yielded = 0
         self._ahead = []

@@ -255,6 +255,11 @@ class UnseenClasses:
     opaque_state = True
 
     def __init__(self, class_weight: Mapping[int, float]) -> None:
+        if not isinstance(class_weight, Mapping):
+            raise errors.InputTypeError(
+                f"class_weight must be a dict of weights by class, such as {{0: 1.0, 1: 5.0}}, got "
+                f"{type(class_weight).__name__}"
+            )
         self._unseen = set(class_weight)
         self._seen: set[int] = set()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pullback import errors
+from pullback._dispatch.arguments import as_list
 from pullback.optimizers import Optimizer
 from pullback.shapes import as_int
 from pullback.tensor import Tensor
@@ -213,6 +214,8 @@ class Trainable:
         epochs = as_int(epochs, "epochs: an integer")
         if epochs < 0:
             raise errors.InputValueError(f"fit: epochs must be at least 0, got {epochs}")
+        steps_per_epoch = _steps("steps_per_epoch", steps_per_epoch)
+        validation_steps = _steps("validation_steps", validation_steps)
         run = _new_run(self, epochs)
         if is_batches(x):
             _no_arrays("fit", y=y, sample_weight=sample_weight, validation_split=validation_split)
@@ -266,6 +269,7 @@ class Trainable:
         """
         run = _new_run(self, 0)
         data = _batches("evaluate", x, y, sample_weight, batch_size, columns)
+        steps = _steps("steps", steps)
         run.steps = data.size if steps is None else steps
         called = _callbacks(self, callbacks, run, verbose)
         try:
@@ -297,6 +301,7 @@ class Trainable:
         """
         run = Run(0, RunningMetrics({}))
         data = _batches("predict", x, None, None, batch_size, columns)
+        steps = _steps("steps", steps)
         run.steps = data.size if steps is None else steps
         called = _callbacks(self, callbacks, run, verbose)
         try:
@@ -385,6 +390,11 @@ def _check_steps(model: TrainedModel, validating: bool) -> None:
         )
 
 
+def _steps(name: str, value: int | None) -> int | None:
+    """A number of batches, or None for all."""
+    return None if value is None else as_int(value, f"{name}: an integer")
+
+
 def _callbacks(
     model: TrainedModel, callbacks: Iterable[Callback], run: Run, verbose: bool, *own: Callback
 ) -> Callbacks:
@@ -392,7 +402,7 @@ def _callbacks(
         raise errors.InputTypeError(
             f"callbacks must be a list, got a {type(callbacks).__name__}; write callbacks=[...]"
         )
-    listed = [*own, *callbacks]
+    listed = [*own, *as_list(callbacks, "callbacks", "callbacks")]
     if verbose and not any(isinstance(callback, ProgressBar) for callback in listed):
         listed.append(ProgressBar())
     called = Callbacks(listed, model, run)

@@ -7,12 +7,13 @@ captured function each is one call of the graph, whose attributes are the graphs
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_list
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, capturing, reject_use
 from pullback._tree import leaves, like
@@ -100,13 +101,9 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
         ShapeError: for an index of several elements.
         InputTypeError: for functions that do not take these arguments.
     """
-    if not isinstance(branches, Iterable):
-        raise errors.InputTypeError(
-            f"pb.switch: branches is a list of functions, got {type(branches).__name__}"
-        )
     functions = tuple(
         checked_function("pb.switch", f"branches[{i}]", f, "the operands")
-        for i, f in enumerate(branches)
+        for i, f in enumerate(as_list(branches, "pb.switch: branches", "functions"))
     )
     if not functions:
         raise errors.InputValueError("pb.switch: branches is empty; give one function or more")

@@ -76,8 +76,9 @@ def clip_by_global_norm(
     (None, 5.0)
     """
     length = global_norm(tensors) if norm is None else from_any(norm)
-    large = length > max_norm
-    factor = where(large, max_norm / where(large, length, 1), 1)
+    limit = max_norm if isinstance(max_norm, (int, float)) else from_any(max_norm)
+    large = length > limit
+    factor = where(large, limit / where(large, length, 1), 1)
     # NaN is not > max_norm, but must not pass as small; inf - inf is NaN too.
     factor = factor + (length - length)
     clipped: list[Tensor | None] = []

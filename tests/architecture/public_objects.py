@@ -1,0 +1,239 @@
+"""Objects of every public class, each small and as it is in use, for calls of their methods."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+
+L = pb.layers
+#: Arguments of a layer, and the shape of what it is built for.
+LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
+    "Activation": (("relu",), (2, 3)),
+    "BatchNormalization": ((), (2, 3)),
+    "Bidirectional": ((L.LSTM(2),), (2, 3, 4)),
+    "Dense": ((2,), (2, 3)),
+    "Dropout": ((0.5,), (2, 3)),
+    "Embedding": ((5, 2), ()),
+    "Flatten": ((), (2, 3)),
+    "GRU": ((2,), (2, 3, 4)),
+    "GaussianNoise": ((0.5,), (2, 3)),
+    "GroupNormalization": ((2,), (2, 3, 4)),
+    "InstanceNormalization": ((), (2, 3, 4)),
+    "LSTM": ((2,), (2, 3, 4)),
+    "Lambda": ((pb.tanh,), (2, 3)),
+    "LayerNormalization": ((), (2, 3)),
+    "LeakyReLU": ((), (2, 3)),
+    "MultiHeadAttention": ((2, 2), (2, 3, 4)),
+    "Permute": (((2, 1),), (2, 3, 4)),
+    "RMSNormalization": ((), (2, 3)),
+    "ReLU": ((), (2, 3)),
+    "RepeatVector": ((2,), (2, 3)),
+    "Rescaling": ((2.0,), (2, 3)),
+    "Reshape": (((3, 1),), (2, 3)),
+    "SimpleRNN": ((2,), (2, 3, 4)),
+    "Softmax": ((), (2, 3)),
+}
+#: The same of layers that end in a number of dimensions.
+SPATIAL: dict[str, tuple[Any, ...]] = {
+    "AdaptiveAveragePool": (2,),
+    "AdaptiveMaxPool": (2,),
+    "AveragePool": (2,),
+    "Conv": (2, 2),
+    "Cropping": (1,),
+    "DepthwiseConv": (2,),
+    "GlobalAveragePool": (),
+    "GlobalMaxPool": (),
+    "MaxPool": (2,),
+    "SeparableConv": (2, 2),
+    "SpatialDropout": (0.5,),
+    "UpSampling": (2,),
+    "ZeroPadding": (1,),
+}
+METRICS: dict[str, tuple[Any, ...]] = {
+    "ConfusionMatrix": (3,),
+    "MatthewsCorrelation": (3,),
+    "MeanIoU": (3,),
+    "MeanOf": (pb.abs,),
+}
+#: What the framework calls, with what it has made or checked: hooks that subclasses override.
+HOOKS = {
+    # layers
+    "build", "call", "check", "check_channels", "check_fits", "from_constructor_arguments",
+    "kernel_channels", "per_axis", "run", "train_step", "test_step", "predict_step",
+    # optimizers
+    "make_slots", "restore_slot", "slot_shape", "update",
+    # metrics
+    "compare", "expected", "score",
+    # state
+    "begin", "checkpoint_state", "forget", "reserve", "restore_deferred", "restore_state",
+    "set_seeds",
+    # captured functions, devices, tapes
+    "leaf_of", "lift", "miss", "retire_token", "run_eagerly",
+}  # fmt: skip
+#: The same of some classes alone.
+HOOKS_OF = (pb.callbacks.Checkpoint.save,)
+
+
+def layers() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yields layers that have been called once."""
+
+    def made(name: str, args: tuple[Any, ...], *shapes: tuple[int, ...]) -> Callable[[], object]:
+        def make() -> object:
+            layer = getattr(L, name)(*args)
+            inputs = [
+                pb.ones(shape, dtype="int32" if name == "Embedding" else None) for shape in shapes
+            ]
+            layer(*inputs) if len(inputs) == 1 else layer(inputs)
+            return layer
+
+        return make
+
+    for name, (args, shape) in LAYERS.items():
+        yield name, made(name, args, shape)
+    for name, args in SPATIAL.items():
+        for n in (1, 2, 3):
+            full = f"{name}{n}D"
+            if hasattr(L, full):
+                yield full, made(full, args, (1, *[4] * n, 2))
+    for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"):
+        yield name, made(name, (), (2, 3), (2, 3))
+
+
+def optimizers() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yields optimizers that have taken a step."""
+
+    def made(name: str) -> Callable[[], object]:
+        def make() -> object:
+            optimizer = getattr(pb.optimizers, name)(0.1)
+            variable = pb.Variable([1.0, 2.0])
+            optimizer.apply_gradients([(pb.ones(2), variable)])
+            return optimizer
+
+        return make
+
+    for name in pb.optimizers.__all__:
+        kind = getattr(pb.optimizers, name)
+        if (
+            isinstance(kind, type)
+            and issubclass(kind, pb.optimizers.Optimizer)
+            and kind not in (pb.optimizers.Optimizer, pb.optimizers.LossScale)
+        ):
+            yield name, made(name)
+    yield "LossScale", lambda: pb.optimizers.LossScale(pb.optimizers.SGD(0.1))
+
+
+def metrics() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yields metrics of nothing so far."""
+    for name in pb.metrics.__all__:
+        kind = getattr(pb.metrics, name)
+        if kind is not pb.metrics.Metric and isinstance(kind, type):
+            yield name, functools.partial(kind, *METRICS.get(name, ()))
+
+
+def callbacks() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yields callbacks of no run."""
+    given = {"CSVLogger": "a.csv", "Checkpoint": "kept", "LearningRateSchedule": lambda i: 0.1}
+    for name in pb.callbacks.__all__:
+        arguments = (given[name],) if name in given else ()
+        yield f"{name} callback", functools.partial(getattr(pb.callbacks, name), *arguments)
+
+
+def model() -> object:
+    found = pb.Sequential([L.Dense(2), L.Dense(1)])
+    found.compile(pb.optimizers.SGD(0.1), loss=pb.losses.mean_squared_error)
+    found.fit(np.zeros((4, 3), np.float32), np.zeros((4, 1), np.float32), verbose=0)
+    return found
+
+
+def tape(persistent: bool) -> object:
+    with pb.GradientTape(persistent=persistent) as found:
+        v = pb.Variable([1.0, 2.0])
+        v * v
+    return found
+
+
+def captured() -> object:
+    found = pb.function(lambda *args, **kwargs: pb.ones(2))
+    for _ in range(3):
+        found(pb.ones(2))
+    return found
+
+
+def saved() -> object:
+    pb.function(lambda x: x * 2).lower(pb.ones(2)).save("program")
+    return pb.load_program("program")
+
+
+def checkpoint() -> object:
+    found = pb.Checkpoint(v=pb.Variable(1.0))
+    found.save("checkpoints")
+    return found
+
+
+def manager() -> object:
+    found = pb.CheckpointManager(pb.Checkpoint(v=pb.Variable(1.0)), "managed")
+    found.save()
+    return found
+
+
+def restored() -> object:
+    path = pb.Checkpoint(v=pb.Variable(1.0)).save("restored/c")
+    return pb.Checkpoint(v=pb.Variable(1.0)).restore(path)
+
+
+OTHERS: dict[str, Callable[[], object]] = {
+    "Tensor": lambda: pb.ones((2, 3)),
+    "Tensor of integers": lambda: pb.asarray([1, 2, 3]),
+    "Tensor of one": lambda: pb.asarray(1.5),
+    "Variable": lambda: pb.Variable([1.0, 2.0]),
+    "StringTensor": lambda: pb.StringTensor(["a", "b"]),
+    "Generator": lambda: pb.Generator(1),
+    "Model": model,
+    "GradientTape": lambda: tape(False),
+    "GradientTape, persistent": lambda: tape(True),
+    "GradientTape, new": pb.GradientTape,
+    "captured": captured,
+    "lowered": lambda: pb.function(lambda x: x * 2).lower(pb.ones(2)),
+    "saved program": saved,
+    "Dataset": lambda: pb.data.Dataset.range(4),
+    "Dataset of pairs": lambda: pb.data.Dataset.zip(*[pb.data.Dataset.range(3)] * 2),
+    "Iterator": lambda: iter(pb.data.Dataset.range(4).batch(2)),
+    "TFRecordWriter": lambda: pb.data.TFRecordWriter("records"),
+    "Checkpoint": checkpoint,
+    "CheckpointManager": manager,
+    "Restoration": restored,
+    "summary Writer": lambda: pb.summary.create_file_writer("logs"),
+    "Device": lambda: pb.devices()[0],
+    "VariableList": lambda: L.Dense(2, input_shape=(3,)).variables,
+}
+#: What is a method, and no setting, size or answer to a name of another library's.
+METHODS = (types.FunctionType, classmethod, staticmethod, types.MethodDescriptorType)
+SPECIAL = ("__call__", "__getitem__", "__setitem__", "__contains__")
+
+
+def samples() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yields makers of objects, by name."""
+    for kind in (layers, optimizers, metrics, callbacks):
+        yield from kind()
+    yield from OTHERS.items()
+
+
+def methods(value: object) -> list[str]:
+    """The names of the public methods of an object, and of what its calls and brackets do."""
+    kind = type(value)
+    return [
+        name
+        for name in dir(kind)
+        if (name in SPECIAL or name[0] != "_")
+        if name not in HOOKS and not name.startswith("on_")
+        if isinstance(inspect.getattr_static(kind, name), METHODS)
+        if getattr(kind, name) not in HOOKS_OF
+        if getattr(kind, name) is not getattr(list, name, None)
+    ]
