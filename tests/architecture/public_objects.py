@@ -39,6 +39,13 @@ LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "Reshape": (((3, 1),), (2, 3)),
     "SimpleRNN": ((2,), (2, 3, 4)),
     "Softmax": ((), (2, 3)),
+    "RandomBrightness": ((0.1,), (2, 4, 4, 3)),
+    "RandomContrast": ((0.1,), (2, 4, 4, 3)),
+    "RandomCrop": ((2, 2), (2, 4, 4, 3)),
+    "RandomFlip": ((), (2, 4, 4, 3)),
+    "RandomRotation": ((0.1,), (2, 4, 4, 3)),
+    "RandomTranslation": ((0.1, 0.1), (2, 4, 4, 3)),
+    "RandomZoom": ((0.1,), (2, 4, 4, 3)),
 }
 #: The same of layers that end in a number of dimensions.
 SPATIAL: dict[str, tuple[Any, ...]] = {
@@ -65,8 +72,9 @@ METRICS: dict[str, tuple[Any, ...]] = {
 #: What the framework calls, with what it has made or checked: hooks that subclasses override.
 HOOKS = {
     # layers
-    "build", "call", "check", "check_channels", "check_fits", "from_constructor_arguments",
-    "kernel_channels", "per_axis", "run", "train_step", "test_step", "predict_step",
+    "augment", "build", "call", "changed", "check", "check_channels", "check_fits",
+    "from_constructor_arguments", "infer", "kernel_channels", "mixed", "per_axis", "places", "run",
+    "train_step", "test_step", "predict_step",
     # optimizers
     "make_slots", "restore_slot", "slot_shape", "update",
     # metrics
@@ -75,7 +83,7 @@ HOOKS = {
     "begin", "checkpoint_state", "forget", "reserve", "restore_deferred", "restore_state",
     "set_seeds",
     # captured functions, devices, tapes
-    "leaf_of", "lift", "miss", "retire_token", "run_eagerly",
+    "leaf_of", "lift", "miss", "prefer", "retire_token", "run_eagerly",
 }  # fmt: skip
 #: The same of some classes alone.
 HOOKS_OF = (pb.callbacks.Checkpoint.save,)
@@ -99,9 +107,11 @@ def layers() -> Iterator[tuple[str, Callable[[], object]]]:
         yield name, made(name, args, shape)
     for name, args in SPATIAL.items():
         for n in (1, 2, 3):
-            full = f"{name}{n}D"
-            if hasattr(L, full):
-                yield full, made(full, args, (1, *[4] * n, 2))
+            for full in (f"{name}{n}D", f"{name}{n}DTranspose"):
+                if hasattr(L, full):
+                    yield full, made(full, args, (1, *[4] * n, 2))
+    for name in ("CutMix", "MixUp"):
+        yield name, made(name, (), (2, 4, 4, 3), (2, 3))
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"):
         yield name, made(name, (), (2, 3), (2, 3))
 

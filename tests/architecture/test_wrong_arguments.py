@@ -184,6 +184,16 @@ def test_some_methods() -> None:
     assert not faults(choose, methods(choose, share=0.3), calls=1)
 
 
+def test_there_is_an_object_of_every_layer() -> None:
+    kinds = [getattr(pb.layers, name) for name in pb.layers.__all__]
+    layers = {
+        kind for kind in kinds if isinstance(kind, type) and issubclass(kind, pb.layers.Layer)
+    }
+    bases = {base for kind in layers for base in kind.__mro__[1:]}
+    made = {"Sequential", *(name for name, _ in objects.layers())}
+    assert not [kind for kind in layers - bases if kind.__name__ not in made]
+
+
 @pytest.mark.campaign
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("seed", range(1, 11))

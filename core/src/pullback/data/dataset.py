@@ -472,7 +472,7 @@ class Dataset:
             InputValueError: unless 0 <= shard < shards.
         """
         at_least("shard", shards, 1)
-        if not 0 <= as_int(shard, "shard: an integer") < shards:
+        if not 0 <= as_int(shard, "shard: an integer") < as_int(shards, "shards: an integer"):
             raise errors.InputValueError(
                 f"shard must be at least 0 and below shards={shards}, got {shard}"
             )

@@ -526,7 +526,7 @@ def _interval(value: Any, name: str, least: float = -math.inf) -> tuple[float, f
     ends = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     for end in ends:
         check_number(end, name)
-    low, high = (-ends[0], ends[0]) if len(ends) == 1 else (*ends, math.nan)[:2]
+    low, high = (-ends[0], ends[0]) if len(ends) == 1 else (*ends, math.nan, math.nan)[:2]
     if len(ends) > 2 or not least <= low <= high < math.inf:
         reach = "" if least == -math.inf else f", from {least} on"
         raise errors.InputValueError(

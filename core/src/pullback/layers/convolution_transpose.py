@@ -47,7 +47,7 @@ class ConvTranspose(Conv):
         **options: Unpack[ConvOptions],
     ) -> None:
         self.output_padding = output_padding
-        if output_padding is not None and lower(padding) == "same":
+        if output_padding is not None and isinstance(padding, str) and lower(padding) == "same":
             raise errors.InputValueError(
                 'output_padding has no effect with padding="same"; use numbers for padding'
             )

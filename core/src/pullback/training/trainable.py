@@ -234,7 +234,7 @@ class Trainable:
             )
         run.data = Batches(source, columns, endless=steps_per_epoch is not None)
         run.steps = run.data.size if steps_per_epoch is None else steps_per_epoch
-        run.epoch = initial_epoch
+        run.epoch = as_int(initial_epoch, "initial_epoch: an integer")
         if held_out is not None:
             run.validation = Batches(held_out)
         elif validating:
