@@ -79,9 +79,12 @@ def narrow(y: Array, x: Array) -> None:
         x[...] = y
         return
     size = np.abs(y)
-    if not np.maximum.reduce(size) < 65520:
-        x[...] = y  # with infinities or NaN
+    largest = np.maximum.reduce(size)
+    if largest != largest:
+        x[...] = y  # with NaN
         return
+    if largest >= 65520:
+        np.clip(size, 0, 65536, out=size)  # one binary place above all that is finite: infinity
     # Beside the power of two that is 13 binary places larger, but not less than that of the least
     # normal number, the sum keeps the digits that float16 has, rounded to the nearest even.
     digits = size.view(_INT)

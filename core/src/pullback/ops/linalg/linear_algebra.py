@@ -10,7 +10,7 @@ from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import DTypeLike, accumulating, is_complex, numeric, same
 from pullback.ops.complex import conj
-from pullback.ops.joining import stack
+from pullback.ops.joining import stack, unstack
 from pullback.ops.manipulation import moveaxis, permute_dims, reshape
 from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, size_of
@@ -231,9 +231,7 @@ def cross(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     [0, 0, 1]
     """
     _cross_shape(x1.shape, x2.shape, axis)
-    x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
-    a, b, c = (x1[..., i] for i in range(3))
-    d, e, f = (x2[..., i] for i in range(3))
+    (a, b, c), (d, e, f) = unstack(x1, axis=axis), unstack(x2, axis=axis)
     return stack([b * f - c * e, c * d - a * f, a * e - b * d], axis=axis)
 
 
