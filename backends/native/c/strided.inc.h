@@ -226,6 +226,8 @@ LOOP(elements, ElementsArgs) {
         for (ptrdiff_t k = 0; k < args->operands; k++) {
             const Operand *operand = &args->x[k];
             int widens = operand->type != type && operand->type != BOOLEAN;
+            /* The first block may be shorter than those after it. */
+            ptrdiff_t some = operand->is_repeated ? least(most, to - first) : count;
             /* As it was in the block before, which began with a row, too. */
             int repeats = whole && !converts && !operand->steps[0] && first - from >= row;
             if ((operand->is_repeated && first != from) || repeats)
@@ -237,11 +239,11 @@ LOOP(elements, ElementsArgs) {
                 x[k] = place_of(args, operand, first, index);
             } else {
                 char *gathered = (widens ? &raw : &rooms[k])->bytes;
-                gather_block(args, operand, first, count, gathered);
+                gather_block(args, operand, first, some, gathered);
                 x[k] = gathered;
             }
             if (widens)
-                x[k] = widen_block(x[k], operand->type, count, type, &between,
+                x[k] = widen_block(x[k], operand->type, some, type, &between,
                                    converts && stored == type ? y : rooms[k].bytes);
         }
         int narrows = stored != type && stored != BOOLEAN;

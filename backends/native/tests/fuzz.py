@@ -150,6 +150,30 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
     yield "concat", [[x, normal(400, 50)]], {"axis": 1}
     yield "take", [x, rng.integers(0, 400, 500)], {"axis": 0}
     yield "segment_sum", [x, rng.integers(0, 40, 400)], {"num_segments": 40, "axis": 0}
+    yield "scatter_add", [x, rng.integers(0, 400, 50), normal(50, 300)], {"axis": 0}
+    column, wide = normal(400, 1), x.astype(np.float64)
+    for one in (x, wide):
+        number = column.astype(one.dtype)
+        for name in ("subtract", "hypot", "remainder", "logaddexp", "less"):
+            yield name, [one, number], {}
+            yield name, [one[:2].repeat(9, 0), one[:1]], {}
+        for name in ("erf", "erfc", "lgamma", "digamma"):
+            yield name, [one], {}
+        for axis in (0, 1):
+            yield "top_k", [one], {"k": 7, "axis": axis, "largest": axis == 0}
+            for name in ("cumulative_max", "cumulative_min"):
+                yield name, [one], {"axis": axis}
+            for name in ("cumulative_sum", "cumulative_prod"):
+                options = {"axis": axis, "dtype": None, "include_initial": axis == 0}
+                yield name, [np.exp(one / 60)], options
+        for axes in ((0, 2), (1,), None):
+            cube = one.reshape(20, 20, 300)
+            for name in ("max", "min", "mean"):
+                yield name, [cube], {"axis": axes, "keepdims": False}
+            for name in ("sum", "prod"):
+                near_1 = np.exp(cube / 60)  # whose products stay in the range
+                yield name, [near_1], {"axis": axes, "keepdims": True, "dtype": None}
+            yield "vector_norm", [cube], {"axis": axes, "keepdims": False, "ord": 2}
     q, k = normal(2, 4, 70, 16), normal(2, 2, 90, 16)
     for causal in (False, True):
         options = {"is_causal": causal, "scale": 0.25}

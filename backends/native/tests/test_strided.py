@@ -133,13 +133,16 @@ def test_shapes_broadcast_as_numpy_has_them(shapes, dtype):
 
 def test_rows_and_columns_repeat_in_arrays_of_any_width(instructions):
     """Rows are taken whole, or one by one, and pieces of threads begin anywhere in them."""
-    for width in (1, 2, 7, 100, 255, 256, 257, 1000, 1025, 4099):
-        rows = 70_001 // width
-        for dtype in ("float32", "float16", "float64", "int64"):
+    for width, size in ((1, 999), (7, 9999), (100, 300_001), (255, 300_001), (257, 300_001),
+                        (1025, 300_001), (4099, 99_999)):  # fmt: skip
+        rows = size // width
+        for dtype in ("float32", "float16", "float64"):
             x, row, column = values((rows, width), dtype), (1, width), (rows, 1)
-            for other in (values(row, dtype), values(column, dtype), values(row, dtype)[:, ::-1]):
-                with number_of_threads(int(rng.integers(1, 4))), np.errstate(all="ignore"):
+            others = (values(shape, dtype) for shape in (row, column, (1, 1), (rows, width)))
+            for other in (*others, values(row, dtype)[:, ::-1]):
+                with number_of_threads(3), np.errstate(all="ignore"):
                     same(_native.subtract(x, other), np.subtract(x, other))
+                    same(_native.subtract(other, x[::-1]), np.subtract(other, x[::-1]))
                     same(_native.less(other, x[:, ::-1]), np.less(other, x[:, ::-1]))
         condition, x1, x2 = (values(shape, "float32") for shape in ((rows, 1), row, column))
         condition = condition > 0
