@@ -9,10 +9,11 @@ The identities are those of NIST's Digital Library of Mathematical Functions (DL
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
-from pullback._numerics.polynomial import ratio
+from pullback._numerics.polynomial import polynomial, ratio
 
 # lgamma(x) / ((x - 1)(x - 2)) - 0.4375 in x - 1 on [1, 3]: 5.2e-17.
 _LGAMMA_NEAR = (
@@ -153,12 +154,19 @@ def digamma(xp: Any, x: Any) -> Any:
 _TERMS = 10
 
 
-def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
-    """The derivative of order n of digamma; below=False if no x is negative.
+def polygamma(xp: Any, x: Any, *, n: int, below: bool = True, short: bool = False) -> Any:
+    """The derivative of order n of digamma.
 
     It is (-1)**(n + 1) n! times the sum of 1 / (x + k)**(n + 1) over all k >= 0 (DLMF 5.15.1).
     Below 0: the sum over all whole k, which depends on the fraction of x alone, less that over
     k < 0.
+
+    Args:
+        xp: the namespace.
+        x: an array of float64, or float32 where the namespace has no wider floats.
+        n: the order.
+        below: False if no x is negative.
+        short: True if the result is rounded to fewer digits, and the last ones need no care.
     """
     if n == 0:
         return digamma(xp, x)
@@ -166,10 +174,10 @@ def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
     negative = x < 0
     fraction = x - xp.round(x)
     first = xp.where(negative, fraction, x) if below else x
-    total = _power(first, order, size) + _tail(first, order, size)
+    total = _power(first, order, size) + _tail(first, order, size, short)
     if below:
-        turned = _tail(xp.where(negative, -fraction, 0.0), order, size)
-        turned = turned - _tail(xp.where(negative, -x, 0.0), order, size)
+        turned = _tail(xp.where(negative, -fraction, 0.0), order, size, short)
+        turned = turned - _tail(xp.where(negative, -x, 0.0), order, size, short)
         total = xp.where(negative, total - turned if order % 2 else total + turned, total)
     sign = (-1.0) ** order
     found = xp.where(x == math.inf, sign * 0.0, sign * total)
@@ -177,31 +185,39 @@ def polygamma(xp: Any, x: Any, *, n: int, below: bool = True) -> Any:
     return xp.where(pole, math.inf if n % 2 else math.nan, found)
 
 
-def _tail(a: Any, s: int, size: float) -> Any:
+def _tail(a: Any, s: int, size: float, short: bool) -> Any:
     """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and integer s > 1.
 
     The sum is the Hurwitz zeta function of 1 + a, by Euler and Maclaurin's summation (DLMF
     25.11.5). All its terms are positive.
     """
-    end, lost = _exactly(a, _TERMS + 1)
-    rest = 1 / (s - 1) + 0.5 / end
-    factor = s / end / end
-    for k, bernoulli in enumerate(_BERNOULLI, start=1):
-        rest = rest + factor * (bernoulli / math.factorial(2 * k))
-        factor = factor * ((s + 2 * k - 1) / end) * ((s + 2 * k) / end)
-    total = rest * (1 - (s - 1) * lost) * _power(end, s - 1, size)
+    end = a + (_TERMS + 1)
+    inverse = 1 / end
+    series = polynomial(inverse * inverse, _euler_maclaurin(s))
+    total = (series * inverse * inverse + (0.5 * inverse + 1 / (s - 1))) * _power(end, s - 1, size)
+    if not short:
+        total = total * (1 - (s - 1) * _lost(a, _TERMS + 1, end))
     # From the smallest to the largest.
     for k in range(_TERMS, 0, -1):
-        base, lost = _exactly(a, k)
-        total = total + (1 - s * lost) * _power(base, s, size)
+        base = a + k
+        term = _power(base, s, size)
+        total = total + (term if short else (1 - s * _lost(a, k, base)) * term)
     return total
 
 
-def _exactly(a: Any, k: int) -> tuple[Any, Any]:
-    """a + k, and its relative rounding error."""
-    base = a + k
+@functools.cache
+def _euler_maclaurin(s: int) -> tuple[float, ...]:
+    """The coefficients B(2k) s (s + 1) ... (s + 2k - 2) / (2k)!, the last first."""
+    return tuple(
+        bernoulli * math.prod(range(s, s + 2 * k - 1)) / math.factorial(2 * k)
+        for k, bernoulli in enumerate(_BERNOULLI, start=1)
+    )[::-1]
+
+
+def _lost(a: Any, k: int, base: Any) -> Any:
+    """The relative rounding error of base = a + k."""
     part = base - a
-    return base, ((a - (base - part)) + (k - part)) / base
+    return ((a - (base - part)) + (k - part)) / base
 
 
 def _power(base: Any, s: int, size: float) -> Any:

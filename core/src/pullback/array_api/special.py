@@ -21,20 +21,32 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     narrowed = narrowing(xp)
     double = getattr(xp, "float64", None)
 
-    def widest(function: Callable[..., Any], single: Callable[..., Any] | None = None) -> Kernel:
-        """A kernel by a function for float64, or `single` for float32 where that is all."""
+    def widest(
+        function: Callable[..., Any],
+        single: Callable[..., Any] | None = None,
+        short: Callable[..., Any] | None = None,
+    ) -> Kernel:
+        """A kernel by a function for float64, or `single` for float32 where that is all.
+
+        What is rounded to fewer digits may have a shorter function.
+        """
         dtype = xp.float32 if double is None else double
         formula = single if double is None and single is not None else function
+        rounded = formula if short is None else short
 
         def kernel(x: Any, **attributes: Any) -> Any:
             if x.dtype == dtype:
                 return formula(xp, x, **attributes)
-            return narrowed(formula(xp, xp.astype(x, dtype), **attributes), x.dtype)
+            return narrowed(rounded(xp, xp.astype(x, dtype), **attributes), x.dtype)
 
         return kernel
 
-    def polygamma(xp: Any, x: Any, *, n: int) -> Any:
-        return gamma_function.polygamma(xp, x, n=n, below=known(xp.any(x < 0), otherwise=True))
+    def polygamma(*, short: bool) -> Callable[..., Any]:
+        def function(xp: Any, x: Any, *, n: int) -> Any:
+            below = known(xp.any(x < 0), otherwise=True)
+            return gamma_function.polygamma(xp, x, n=n, below=below, short=short)
+
+        return function
 
     def erf(x: Any) -> Any:
         if x.dtype == double:
@@ -49,5 +61,5 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         "erfc": widest(error_function.erfc, error_function.erfc32),
         "erfinv": widest(error_function.erfinv),
         "lgamma": widest(gamma_function.lgamma),
-        "polygamma": widest(polygamma),
+        "polygamma": widest(polygamma(short=False), short=polygamma(short=True)),
     }

@@ -144,7 +144,7 @@ def polygamma(x: Tensor, /, n: int) -> Tensor:
     >>> pb.polygamma(1.0, 1)
     Tensor(1.644934, shape=(), dtype=float32, device=cpu:0)
     """
-    return _in_double(gamma_function.polygamma, x, n=n)
+    return _in_double(gamma_function.polygamma, x, n=n, short=x.dtype != widest(x.device))
 
 
 lgamma.vjp(x=lambda g, x: g * digamma(x))
