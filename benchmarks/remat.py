@@ -26,7 +26,7 @@ import numpy as np
 
 import pullback as pb
 
-WIDTH, HEADS, TOKENS, BATCH = 64, 4, 64, 8
+WIDTH, HEADS, TOKENS, BATCH = 256, 4, 128, 8
 Step = Callable[[], Any]
 
 

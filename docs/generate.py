@@ -31,7 +31,7 @@ from pullback.spec import OPS, Op, Tier
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
-    "training", "callbacks", "summary", "errors", "plugins.backend", "array_api",
+    "training", "callbacks", "summary", "errors", "tree", "plugins.backend", "array_api",
 )  # fmt: skip
 #: Classes whose methods are, in part, those of private bases.
 INHERITING = ("Tensor", "Variable")

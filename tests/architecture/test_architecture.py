@@ -34,6 +34,7 @@ LEVELS = (
         "shapes",
         "_symbols",
         "_tree",
+        "tree",
         "_version",
         "_closing",
         "_numerics",

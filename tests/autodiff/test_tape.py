@@ -429,3 +429,24 @@ def test_gradient_of_a_gradient_where_the_inner_tape_is_persistent():
             y = x * x * x
         gs = [inner.gradient(y, x) for _ in range(2)]
     assert [float(outer.gradient(g, x)) for g in gs] == [18.0, 18.0]
+
+
+def test_results_of_one_op_from_before_a_tape():
+    """A tape does not go through an op that it has not recorded, to any of its results."""
+    passes = []
+
+    @pb.custom_gradient
+    def both(x):
+        return (x * 2.0, x * 3.0), lambda g, h: passes.append(1) or g * 2.0 + h * 3.0
+
+    x, w = pb.asarray(1.0), pb.asarray(5.0)
+    with pb.GradientTape() as outer:
+        outer.watch(x)
+        first, second = both(x)
+        with pb.GradientTape() as tape:
+            tape.watch(w)
+            z = first * second * w
+        slope = tape.gradient(z, w)
+        assert not passes
+    assert outer.gradient(slope, x).item() == 12.0
+    assert passes

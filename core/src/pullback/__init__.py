@@ -126,8 +126,12 @@ if TYPE_CHECKING:
     from pullback import state as state
     from pullback import summary as summary
     from pullback import training as training
+    from pullback import tree as tree
+    from pullback._autodiff.checking import check_gradients as check_gradients
     from pullback._autodiff.custom_gradient import custom_gradient as custom_gradient
     from pullback._autodiff.functional import *
+    from pullback._autodiff.implicit import custom_root as custom_root
+    from pullback._autodiff.products import *
     from pullback._autodiff.remat import remat as remat
     from pullback._autodiff.tape import GradientTape as GradientTape
     from pullback._batching.vmap import vmap as vmap
@@ -137,6 +141,7 @@ if TYPE_CHECKING:
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
     from pullback.graph.control.functions import *
+    from pullback.graph.control.parallel import *
     from pullback.graph.control.py_function import print as print
     from pullback.graph.control.py_function import py_function as py_function
     from pullback.graph.eval_shape import TensorSpec as TensorSpec
@@ -172,23 +177,31 @@ _LAZY = {
     "Sequential": "pullback.layers",
     "TensorSpec": "pullback.graph.eval_shape",
     "Variable": "pullback.variable",
+    "associative_scan": "pullback.graph.control.parallel",
     "backends": "pullback.plugins.public",
+    "check_gradients": "pullback._autodiff.checking",
     "cond": "pullback.graph.control.functions",
     "custom_gradient": "pullback._autodiff.custom_gradient",
+    "custom_jvp": "pullback._autodiff.products",
+    "custom_root": "pullback._autodiff.implicit",
     "default_dtype": "pullback._namespace.defaults",
     "eval_shape": "pullback.graph.eval_shape",
     "fori_loop": "pullback.graph.control.functions",
     "function": "pullback.graph.function",
     "functional_call": "pullback.state.functional",
+    "gauss_newton_product": "pullback._autodiff.products",
     "grad": "pullback._autodiff.functional",
     "hessian": "pullback._autodiff.functional",
     "hookimpl": "pullback.plugins.hookspecs",
+    "hvp": "pullback._autodiff.products",
     "implicit_gradients": "pullback._autodiff.functional",
     "implicit_value_and_gradients": "pullback._autodiff.functional",
     "jacobian": "pullback._autodiff.functional",
     "jvp": "pullback._autodiff.functional",
     "latest_checkpoint": "pullback.checkpoint",
+    "linearize": "pullback._autodiff.products",
     "load_program": "pullback.graph.saved.program",
+    "map": "pullback.graph.control.parallel",
     "ops_plugins": "pullback.plugins.public",
     "print": "pullback.graph.control.py_function",
     "profile": "pullback.profiling",
@@ -223,6 +236,7 @@ _LAZY_MODULES = frozenset(
         "state",
         "summary",
         "training",
+        "tree",
     }
 )
 

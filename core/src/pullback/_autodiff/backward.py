@@ -163,7 +163,7 @@ def backpropagate(
                 node.saved = None
                 node.parents = ()
         elif type(node) is Output:
-            _merge(node, g, waiting, heap)
+            _merge(node, g, waiting, heap, reach)
     return collected
 
 
@@ -207,11 +207,14 @@ def _admit(
         heappush(heap, key)
 
 
-def _merge(output: Output, g: Any, waiting: _Waiting, heap: list[int]) -> None:
+def _merge(output: Output, g: Any, waiting: _Waiting, heap: list[int], reach: _Reach) -> None:
     """The cotangents of the several results of an op come together in a dict by position."""
     whole = output.parents[0]
     assert whole is not None
     key = -whole.serial
+    needed, _, intervals = reach
+    if needed is None and not any(begin <= -key < end for begin, end in intervals):
+        return
     if key not in waiting:
         waiting[key] = [whole, {output.saved: g}]
         heappush(heap, key)

@@ -212,9 +212,23 @@ def jvp(f: Callable[..., R], primals: Sequence[object], tangents: Sequence[objec
         raise errors.InputValueError(
             f"jvp: {len(primals)} arguments and {len(tangents)} tangents; give one for each"
         )
-    arguments, sources = _sources(f, tuple(primals), range(len(primals)))
-    directions = [from_any(leaf) for tangent in tangents for leaf in leaves(whole(tangent))]
-    with GradientTape(watch_accessed_variables=False) as outer:
+    value, push = linearized(f, tuple(primals), persistent=False)
+    tangent: R = push(tangents)
+    return value, tangent
+
+
+def linearized(
+    f: Callable[..., R], primals: tuple[object, ...], *, persistent: bool
+) -> tuple[R, Callable[[Sequence[object]], Any]]:
+    """The value of a function, and its derivative as a function of the tangents of the arguments.
+
+    Args:
+        f: the function.
+        primals: its arguments.
+        persistent: whether the derivative may be called more than once.
+    """
+    arguments, sources = _sources(f, primals, range(len(primals)))
+    with GradientTape(persistent=persistent, watch_accessed_variables=False) as outer:
         with GradientTape(watch_accessed_variables=False) as inner:
             inner.watch(sources)
             value = f(*arguments)
@@ -223,9 +237,14 @@ def jvp(f: Callable[..., R], primals: Sequence[object], tangents: Sequence[objec
         outer.watch(dummies)
         seeds = like(target, iter(dummies))
         pulled = inner.gradient(target, sources, seeds, unconnected_gradients="zero")
-        pulled = like(pulled, iter([_recorded(g) for g in leaves(pulled)]))
-    flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
-    return value, like(target, iter(flat))
+        pulled = [_recorded(g) for g in leaves(pulled)]
+
+    def push(tangents: Sequence[object]) -> Any:
+        directions = [from_any(leaf) for tangent in tangents for leaf in leaves(whole(tangent))]
+        flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
+        return like(target, iter(flat))
+
+    return value, push
 
 
 def _sources(

@@ -120,7 +120,7 @@ class Subtrace(Recorder):
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor from outside, on the trace's device."""
-        if tensor._device is self.device:
+        if tensor._device.stands_on(self.device):
             return tensor
         with self._in_parent():
             outer = self.parent.lift(tensor)

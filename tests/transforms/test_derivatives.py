@@ -1,0 +1,265 @@
+"""Products with derivatives, rules of one's own, implicit functions, and the check of gradients."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+rng = np.random.default_rng(0)
+
+
+def values(*shape):
+    return pb.asarray(rng.standard_normal(shape))
+
+
+MATRIX = values(3, 3)
+
+
+def f(tree):
+    return {"y": pb.tanh(MATRIX @ tree["a"]) * tree["b"], "z": pb.sum(tree["a"] ** 3)}
+
+
+TREE = {"a": values(3), "b": values(3)}
+TANGENT = {"a": values(3), "b": values(3)}
+
+
+def flat(tree):
+    return np.concatenate([leaf.numpy().ravel() for leaf in pb.tree.leaves(tree)])
+
+
+def program(g):
+    """A captured function, called until it is a program."""
+
+    def call(*args):
+        captured = pb.function(g)
+        for _ in range(2):
+            captured(*args)
+        return captured(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("way", [lambda g: g, program])
+class TestProducts:
+    def test_linearize(self, way):
+        _, expected = pb.jvp(f, (TREE,), (TANGENT,))
+        value, push = pb.linearize(f, TREE)
+        np.testing.assert_array_equal(flat(value), flat(f(TREE)))
+        for scale in (1.0, -2.0):
+            tangent = pb.tree.map(lambda t, scale=scale: t * scale, TANGENT)
+            np.testing.assert_allclose(flat(push(tangent)), scale * flat(expected), rtol=1e-12)
+        found = way(lambda x, v: pb.linearize(f, x)[1](v))(TREE, TANGENT)
+        np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-12)
+
+    def test_hvp(self, way):
+        def loss(x):
+            return pb.sum(pb.sin(MATRIX @ x) * x * x)
+
+        x, v = TREE["a"], TANGENT["a"]
+        expected = pb.hessian(loss)(x) @ v
+        np.testing.assert_allclose(flat(way(lambda x: pb.hvp(loss, x, v))(x)), flat(expected))
+        rows = way(lambda basis: pb.vmap(lambda v: pb.hvp(loss, x, v))(basis))(
+            pb.eye(3, dtype=x.dtype)
+        )
+        np.testing.assert_allclose(rows.numpy(), pb.hessian(loss)(x).numpy(), rtol=1e-10)
+
+    def test_gauss_newton(self, way):
+        def outputs(x):
+            return pb.tanh(MATRIX @ x)
+
+        def loss(y):
+            return pb.sum(pb.exp(y))
+
+        x, v = TREE["a"], TANGENT["a"]
+        jacobian, inner = pb.jacobian(outputs)(x), pb.hessian(loss)(outputs(x))
+        expected = jacobian.T @ (inner @ (jacobian @ v))
+        found = way(lambda x: pb.gauss_newton_product(outputs, loss, x, v))(x)
+        np.testing.assert_allclose(flat(found), flat(expected))
+
+
+def test_products_reject():
+    with pytest.raises(pb.errors.InputValueError, match="1 arguments and 2 tangents"):
+        pb.linearize(pb.sin, 1.0)[1](1.0, 2.0)
+    with pytest.raises(pb.errors.ShapeError):
+        pb.linearize(pb.sin, values(3))[1](values(2))
+    with pytest.raises(pb.errors.DTypeError, match="complex numbers is not symmetric"):
+        pb.hvp(lambda z: pb.abs(z), pb.asarray(1j), pb.asarray(1j))
+    with pytest.raises(pb.errors.DTypeError):
+        pb.hvp(lambda x: x, pb.asarray(1), pb.asarray(1))
+
+
+class TestCustomJvp:
+    @staticmethod
+    def both():
+        @pb.custom_jvp
+        def product(x, tree):
+            y = x * tree["a"]
+            return (y, pb.sin(y)), lambda dx, dtree: (
+                d := dx * tree["a"] + x * dtree["a"], pb.cos(y) * d,
+            )  # fmt: skip
+
+        def plain(x, tree):
+            y = x * tree["a"]
+            return y, pb.sin(y)
+
+        return product, plain
+
+    def test_is_the_derivative(self):
+        def loss(f):
+            def total(x, a):
+                y, z = f(x, {"a": a, "b": None})
+                return pb.sum(y * y + z * a)
+
+            return total
+
+        x, a = TREE["a"], TREE["b"]
+        of_custom, of_plain = map(loss, self.both())
+        for derivative in (
+            lambda f: pb.grad(f, (0, 1))(x, a),
+            lambda f: [pb.grad(lambda x: pb.sum(pb.grad(f, 1)(x, a) ** 2))(x)],
+            lambda f: [pb.jvp(f, (x, a), (a, x))[1]],
+            lambda f: [pb.vmap(pb.grad(f))(pb.stack([x, a]), pb.stack([a, x]))],
+            lambda f: [pb.grad(lambda x: pb.sum(pb.vmap(f)(x, x)))(pb.stack([x, a]))],
+            lambda f: [program(pb.grad(f))(x, a)],
+        ):
+            np.testing.assert_allclose(flat(derivative(of_custom)), flat(derivative(of_plain)))
+
+    def test_is_its_own(self):
+        @pb.custom_jvp
+        def twice(x):
+            return x * 1.0, lambda dx: 2.0 * dx
+
+        assert pb.grad(lambda x: pb.sum(twice(x)))(values(3)).tolist() == [2.0] * 3
+        with pytest.raises(pb.errors.InputTypeError, match="return the result and the function of"):
+            pb.custom_jvp(lambda x: x)(1.0)
+        with pytest.raises(pb.errors.InputTypeError, match="custom_jvp takes a function"):
+            pb.custom_jvp(1)
+
+
+# Implicit functions -------------------------------------------------------------------------------
+
+
+def newton(f, x, *args, steps=12):
+    for _ in range(steps):
+        x = x - pb.linalg.solve(pb.jacobian(f)(x, *args), f(x, *args))
+    return x
+
+
+def equations(x, a, tree):
+    return x + 0.3 * pb.sin(MATRIX @ x) * a - tree["b"]
+
+
+def conjugate(a, b):
+    """Solves a(y) = b by steps on the normal equations' residual, which converge here."""
+    y = b
+    for _ in range(200):
+        y = y + 0.5 * (b - a(y))
+    return y
+
+
+class TestCustomRoot:
+    root = staticmethod(pb.custom_root(equations, newton))
+
+    def loss(self, root):
+        return lambda a, b: pb.sum(root(pb.zeros_like(a), a, {"b": b}) ** 2 * a)
+
+    def unrolled(self, x0, *args):
+        return newton(equations, x0, *args)
+
+    def test_gradients(self):
+        a, b = TREE["a"], TREE["b"]
+        with_solver = pb.custom_root(equations, newton, linear_solver=conjugate)
+        for derivative in (
+            lambda f: pb.grad(f, (0, 1))(a, b),
+            lambda f: [pb.grad(lambda a: pb.sum(pb.grad(f, 1)(a, b) ** 2))(a)],
+            lambda f: [pb.vmap(pb.grad(f))(pb.stack([a, b]), pb.stack([b, a]))],
+            lambda f: [pb.grad(lambda a: pb.sum(pb.vmap(f)(a, a)))(pb.stack([a, b]))],
+            lambda f: [program(pb.grad(f))(a, b)],
+        ):
+            expected = flat(derivative(self.loss(self.unrolled)))
+            for root in (self.root, with_solver):
+                found = flat(derivative(self.loss(root)))
+                np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+    def test_structures(self):
+        def residual(x, a):
+            return {"u": x["u"] * x["u"] - a[0], "w": (x["w"][0] - a[1:] * x["u"],)}
+
+        def solver(f, x0, a):
+            u = pb.sqrt(a[0])
+            return {"u": u, "w": (a[1:] * u,)}
+
+        root = pb.custom_root(residual, solver)
+        start = {"u": 1.0, "w": (pb.zeros(2, dtype="float64"),)}
+        found = pb.jacobian(lambda a: root(start, a)["w"][0])(pb.asarray(np.array([4.0, 1.0, 3.0])))
+        np.testing.assert_allclose(found.numpy(), [[0.25, 2.0, 0.0], [0.75, 0.0, 2.0]])
+
+    def test_variables(self):
+        """A layer whose output is a fixed point: its weights have gradients."""
+        w = pb.Variable(0.3 * MATRIX.numpy())
+
+        def step(x, u):
+            return pb.tanh(w @ x + u)
+
+        def iterate(f, x, u):
+            for _ in range(100):
+                x = x - f(x, u)
+            return x
+
+        root = pb.custom_root(lambda x, u: x - step(x, u), iterate)
+        gradients = []
+        for solve in (root, lambda x, u: iterate(lambda x, u: x - step(x, u), x, u)):
+            with pb.GradientTape() as tape:
+                loss = pb.sum(solve(pb.zeros(3, dtype="float64"), TREE["a"]) ** 2)
+            gradients.append(tape.gradient(loss, w).numpy())
+        np.testing.assert_allclose(*gradients, rtol=1e-8)
+
+    def test_rejects(self):
+        with pytest.raises(pb.errors.ShapeError, match="as many equations as unknowns"):
+            pb.custom_root(lambda x, a: x[:1], lambda f, x, a: x)(values(2), 1.0)
+        with pytest.raises(pb.errors.InputTypeError, match="solver is a function"):
+            pb.custom_root(lambda x: x, None)
+
+
+# The check ----------------------------------------------------------------------------------------
+
+
+class TestCheckGradients:
+    def test_right_ones_pass(self):
+        def complex_valued(z, x):
+            return z * z * x, pb.abs(z) ** 2
+
+        pb.check_gradients(f, TREE)
+        pb.check_gradients(lambda x, i: pb.exp(x)[i], TREE["a"], pb.asarray([0, 2]), order=3)
+        pb.check_gradients(complex_valued, pb.asarray([1.0 + 2.0j, -0.3j]), 2.0)
+        pb.check_gradients(lambda x: pb.sin(x), pb.asarray(0.5))  # float32 is wide meanwhile
+
+    @pytest.mark.parametrize("place", [(0, 1), (2, 0), (1, 2)])
+    @pytest.mark.parametrize("size", [1e-4, float("nan")])
+    def test_names_what_is_wrong(self, place, size):
+        wrong = np.zeros((3, 3))
+        wrong[place] = size
+
+        @pb.custom_gradient
+        def cubed(x):
+            return x**3, lambda g: g * 3 * x * x + pb.asarray(wrong)
+
+        def loss(first, pair):
+            return cubed(pair["right"]) * first
+
+        with pytest.raises(pb.errors.InputValueError) as error:
+            pb.check_gradients(loss, 1.5, {"left": values(2), "right": values(3, 3)})
+        assert f"of order 1 in argument 1['right'] at {place} is" in str(error.value)
+
+    def test_second_order(self):
+        @pb.custom_gradient
+        def cubed(x):
+            return x**3, lambda g: g * 3 * pb.stop_gradient(x) * x
+
+        pb.check_gradients(cubed, values(2), order=1)
+        with pytest.raises(pb.errors.InputValueError, match="derivative of order 2 in argument 0"):
+            pb.check_gradients(cubed, values(2))
+
+    def test_rejects(self):
+        with pytest.raises(pb.errors.DTypeError, match="no argument is floating"):
+            pb.check_gradients(lambda x: x, pb.asarray([1, 2]))
