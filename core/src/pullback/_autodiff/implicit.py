@@ -10,9 +10,8 @@ from pullback._autodiff.custom_gradient import custom_gradient
 from pullback._autodiff.functional import jacobian, stop_gradient, vjp
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import LOCAL
+from pullback._dispatch.recording import LOCAL, NO_TAPES, tapes
 from pullback._tree import leaves, like
-from pullback.graph.tapes import NONE, tapes
 from pullback.ops.joining import concat
 from pullback.ops.linalg.solvers import solve as dense_solve
 from pullback.ops.manipulation import matrix_transpose, reshape
@@ -66,7 +65,7 @@ def custom_root(
     @custom_gradient
     def root(x0: Any, *args: Any) -> Any:
         # It may have tapes of its own.
-        with tapes(NONE):
+        with tapes(NO_TAPES):
             x = solver(f, stop_gradient(x0), *args)
         x = like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
         # Tapes learn here which variables it reads.
