@@ -232,6 +232,21 @@ def test_sums_of_many(name, layout, shape):
     near_the_sum(name, np.full_like(x, 0.1), 0)
 
 
+@pytest.mark.parametrize("layout", ["C", "F", "turned", "every other", "backwards"])
+def test_sums_of_equal_rows(layout):
+    """Added one by one they are rounded to one side: of any number of rows, within the class."""
+    rng = np.random.default_rng(1)
+    for rows in (2, 16, 33, 63, 64, 65, 100, 128, 129, 200, 300, 511, 700, 1023, 1025, 3000):
+        for columns in (1, 2, 3, 9):
+            row = rng.uniform(1, 2, columns)
+            x = laid(np.broadcast_to(row, (rows, columns)).copy(), layout)
+            axis = 1 if layout == "turned" else 0
+            exact = rows * np.longdouble(row[::-1] if layout == "backwards" else row)
+            found = pb.sum(pb.asarray(x, copy=False), axis=axis).numpy()
+            bound = 2 * np.log2(rows * columns) * np.finfo(np.float64).eps
+            assert np.all(np.abs(found - exact) <= bound * exact), (rows, columns)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sum", "mean"])
 @pytest.mark.parametrize("layout", ["C", "F", "turned", "every other", "backwards"])

@@ -159,12 +159,12 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
             yield name, [one[:2].repeat(9, 0), one[:1]], {}
         for name in ("erf", "erfc", "lgamma", "digamma"):
             yield name, [one], {}
-        for axis in (0, 1):
-            yield "top_k", [one], {"k": 7, "axis": axis, "largest": axis == 0}
+        for along in (0, 1):
+            yield "top_k", [one], {"k": 7, "axis": along, "largest": along == 0}
             for name in ("cumulative_max", "cumulative_min"):
-                yield name, [one], {"axis": axis}
+                yield name, [one], {"axis": along}
             for name in ("cumulative_sum", "cumulative_prod"):
-                options = {"axis": axis, "dtype": None, "include_initial": axis == 0}
+                options = {"axis": along, "dtype": None, "include_initial": along == 0}
                 yield name, [np.exp(one / 60)], options
         for axes in ((0, 2), (1,), None):
             cube = one.reshape(20, 20, 300)

@@ -24,9 +24,10 @@ _maximum: Any = np.maximum.reduce
 _or: Any = np.logical_or.reduce
 _and: Any = np.logical_and.reduce
 
-#: NumPy's own order is accurate enough up to this many elements, or this many terms a sum.
-_SMALL = 1024
-_FEW = 128
+#: Up to this many terms a sum of equal numbers that adds one by one is within its accuracy.
+_FEW = 64
+#: Up to this many elements, a copy whose summed axes are the last costs less than partial sums.
+_SMALL = 4096
 #: Rows per partial sum, and the elements of a row that stays in the first-level cache.
 _ROWS = 32
 _ROW = 4096
@@ -44,11 +45,11 @@ _PLAIN = frozenset("fdFDlLqQ")
 
 def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     if dtype is None and x.dtype.char in _PLAIN:
-        if x.size <= _SMALL:
+        if x.size <= _FEW:
             return _add(x, axis, None, None, keepdims)
         return tree_sum(x, axis, keepdims)
     wide, result = accumulation(x, dtype)
-    if x.size <= _SMALL and wide is result and x.dtype.char in _PLAIN:
+    if x.size <= _FEW and wide is result and x.dtype.char in _PLAIN:
         return _add(x, axis, wide, None, keepdims)
     return tree_sum(_converted(x, wide), axis, keepdims).astype(result, copy=False)
 
@@ -67,7 +68,7 @@ def accumulation(x: Array, dtype: DType | None) -> tuple[Any, Any]:
 def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
     """The sum over `axis` with an error that grows with the logarithm of the number of terms."""
     ndim = x.ndim
-    if x.size <= _SMALL or x.dtype.kind in "iu":
+    if x.size <= _FEW or x.dtype.kind in "iu":
         return _add(x, axis, None, None, keepdims)
     if x.flags.c_contiguous and (axis is None or axis == (ndim - 1,)):
         if axis is None or x.shape[-1] > _ROWS:
@@ -78,6 +79,10 @@ def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
     if _count(x, axis) <= _FEW:
         return _add(x, axis, None, None, keepdims)
     axes = tuple(range(ndim)) if axis is None else axis
+    if x.size <= _SMALL:
+        last = x.transpose(*(a for a in range(ndim) if a not in axes), *axes).copy("C")
+        y = _add(last.reshape(*last.shape[: ndim - len(axes)], -1), -1)
+        return y.reshape([1 if a in axes else n for a, n in enumerate(x.shape)]) if keepdims else y
     y, order = _by_stride(x, axes)
     left = [a in axes for a in order]
     kept = [a for a in order if a not in axes]
@@ -151,7 +156,7 @@ def _prod(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
 
 def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
     if x.dtype.char in _PLAIN:
-        if x.size <= _SMALL:
+        if x.size <= _FEW:
             total = _add(x, axis, None, None, keepdims)
         else:
             total = tree_sum(x, axis, keepdims)
