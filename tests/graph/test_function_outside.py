@@ -7,6 +7,7 @@ import collections
 import contextvars
 import copy
 import dataclasses
+import decimal
 import enum
 import functools
 import gc
@@ -866,6 +867,24 @@ def an_environment_variable():
 
 
 @way
+def a_filter_in_c():
+    things = [Cfg(), Cfg()]
+    return (
+        lambda x: x * len(list(filter(operator.attrgetter("rate"), things))),
+        lambda v: setattr(things[0], "rate", v % 2),
+    )
+
+
+@way
+def whether_each_has_an_attribute():
+    cfg = Cfg()
+    return (
+        lambda x: x * sum(map(hasattr, [cfg] * 3, [f"rate{i}" for i in range(3, 6)])),
+        lambda v: setattr(cfg, f"rate{int(v)}", v),
+    )
+
+
+@way
 def a_context_variable():
     var = contextvars.ContextVar("var", default=2)
     return lambda x: x * var.get(), var.set
@@ -940,6 +959,26 @@ def test_a_value_that_changes_is_seen(name):
         for _ in range(3):
             expected = outcome(f)
             assert outcome(captured) == expected, f"after the change to {value!r}"
+
+
+def test_the_settings_of_decimals_are_compared():
+    outside = decimal.Decimal(1) / 3
+
+    @pb.function
+    def of_outside(x):
+        return x * float(+outside)
+
+    @pb.function
+    def of_own(x):
+        return x * float(decimal.Decimal(1) / 3)
+
+    with decimal.localcontext() as context:
+        for change in ({"prec": 3}, {"prec": 5}, {"rounding": "ROUND_UP"}, {"prec": 3}):
+            for name, value in change.items():
+                setattr(context, name, value)
+            for captured in (of_outside, of_own):
+                seen = [captured(pb.ones((), dtype="float64")).item() for _ in range(3)]
+                assert seen == [float(+outside)] * 3, change
 
 
 def test_functions_that_gc_freeze_has_set_aside_are_found():

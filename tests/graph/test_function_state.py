@@ -124,6 +124,34 @@ def test_wrong_labels_are_an_error_and_change_no_metric(name):
     assert bits(metric.result()) != right
 
 
+def test_a_late_error_leaves_no_optimizer_between_two_steps():
+    v, optimizer = pb.Variable(1.0), pb.optimizers.Adam(0.1)
+    metric, behind = pb.metrics.ConfusionMatrix(CLASSES), pb.metrics.Mean()
+
+    def train(value):
+        with pb.GradientTape() as tape:
+            loss = v * v
+        optimizer.apply_gradients([(tape.gradient(loss, v), v)])
+        behind(value)
+
+    @pb.function
+    def step(targets):
+        metric(targets, targets)
+        train(1.0)
+
+    good = np.array([0, 1, 2])
+    for _ in range(3):
+        step(good)
+    with pytest.raises(InputValueError, match="must be classes"):
+        step(good + 1)
+    found = float(v), optimizer.step, behind.weight
+    v.assign(1.0)
+    optimizer = pb.optimizers.Adam(0.1)
+    for _ in range(4):
+        train(1.0)
+    assert found == (float(v), 4, 3)
+
+
 @pytest.mark.parametrize("taped", [False, True])
 def test_late_errors_do_not_repeat_the_call(taped):
     """Whichever call is the wrong one: op by op, the traced one, or one with numbers as inputs."""

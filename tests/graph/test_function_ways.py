@@ -25,7 +25,13 @@ import pytest
 import pullback as pb
 
 #: What the texts of programs name.
-NAMES = {"np": np, "itertools": itertools, "operator": operator, "copy": copy}
+NAMES = {
+    "np": np,
+    "itertools": itertools,
+    "operator": operator,
+    "copy": copy,
+    "functools": functools,
+}
 #: Leaves: some are equal, and not the same.
 VALUES = (2, 3, 2.0, True, 3.0, -0.0, 0.0, 5, 7.5)
 
@@ -173,6 +179,10 @@ def an_attribute(rng, inner):
     thing = kind(inner)
     ways = ["{}.x", "getattr({}, 'x')", "operator.attrgetter('x')({})", "matched({})"]
     ways += ["getattr({}, 'x', 0)", "copy.copy({}).x"]
+    # Functions in C that functions in C call.
+    ways += ["next(map(operator.attrgetter('x'), [{}]))", "next(map(getattr, [{}], ['x']))"]
+    ways += ["functools.reduce(getattr, ['x'], {})", "functools.partial(getattr, {}, 'x')()"]
+    ways += ["list(itertools.starmap(getattr, [({}, 'x')]))[0]"]
     if not isinstance(thing, Slotted):
         ways += ["vars({})['x']", "{}.__dict__['x']", "copy.copy({}.__dict__)['x']"]
     if isinstance(thing, Held):
@@ -269,6 +279,7 @@ def a_key(rng, inner):
     thing = kind(under)
     ways = ["{}['k']", "{}.get('k')", "dict({})['k']", "{{**{}}}['k']", "of_keyword(**{})"]
     ways += ["[w for q, w in {}.items() if q == 'k'][0]", "operator.getitem({}, 'k')"]
+    ways += ["next(map({}.__getitem__, ['k']))", "next(map(operator.itemgetter('k'), [{}]))"]
     ways += ["list({}.values())[-1]", "({}['k'] if 'k' in {} else 0)", "{}.get('z', {}['k'])"]
     if isinstance(thing, dict):
         ways += ["{}.setdefault('k', 0)", "matched({})", "collections.ChainMap({{}}, {})['k']"]

@@ -24,16 +24,19 @@ class HostState:
     Args:
         value: a number, a tensor, a list of tensors, or what programs are made for: None, a bool.
         name: what it is, for messages: "the counts of 'confusion_matrix'".
+        beside_variables: whether programs set it with the variables that it belongs to, as the step
+            of an optimizer; others are set among the calls that come afterwards.
     """
 
     # Its owner says what of it is saved.
     opaque_state = True
-    __slots__ = ("name", "value")
+    __slots__ = ("beside_variables", "name", "value")
 
-    def __init__(self, value: object, name: str) -> None:
+    def __init__(self, value: object, name: str, *, beside_variables: bool = False) -> None:
         reject_making(name, holds_values=False)
         self.value = value
         self.name = name
+        self.beside_variables = beside_variables
 
     def get(self) -> Any:
         """The value; in a captured function that of each run."""

@@ -1,9 +1,9 @@
 """Changes that a traced function makes outside, which are held back until it has returned.
 
-A program does it in one order: variables first, all of them, and then host states and calls such
-as `metric._append`, in the order in which the function came to them. So an error that comes late,
-such as that of a wrong label, leaves what came before it done and what comes after it undone, as
-without capture.
+A program does it in one order: variables first, all of them, with the steps of their optimizers,
+and then other host states and calls such as `metric._append`, in the order in which the function
+came to them. So an error that comes late, such as that of a wrong label, leaves what came before it
+done and what comes after it undone, as without capture; but variables and optimizers have changed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Changes:
     @property
     def in_order(self) -> list[Effect]:
         """The calls that come after the variables, in order."""
-        return [*self._effects.values()]
+        return sorted(self._effects.values(), key=_comes_later)
 
     @property
     def states(self) -> list[HostState]:
@@ -156,6 +156,12 @@ class Changes:
 
 def _set_list(state: HostState, kind: type[list[Tensor]], *tensors: Tensor) -> None:
     state.value = kind(tensors)
+
+
+def _comes_later(effect: Effect) -> bool:
+    """Returns whether a call is not one that belongs to the variables."""
+    first = effect[1][0] if effect[1] else None
+    return not (effect[0] is setattr and type(first) is HostState and first.beside_variables)
 
 
 def _call_if(condition: Tensor, function: Callable[..., object], *arguments: object) -> None:

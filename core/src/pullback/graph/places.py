@@ -7,6 +7,7 @@ import collections
 import contextlib
 import functools
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Collection, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
@@ -112,6 +113,10 @@ class Places:
                 f"pass {path}.{name} as an argument too",
             )
 
+    def decimals(self) -> None:
+        """Reads the settings of decimals, such as their precision."""
+        self.add(_of_decimals, _of_decimals, (), _of_decimals(), "decimal.getcontext()")
+
     def register(self, value: object, path: str) -> Any:
         """Notes that an object comes from outside; returns it."""
         if is_plain(value) or id(value) in self._known or id(value) in self._made:
@@ -119,6 +124,8 @@ class Places:
         if is_input(value):
             return value
         self._known[id(value)] = value, path
+        if type(value).__module__ == "decimal":
+            self.decimals()
         if is_foreign_array(type(value)):
             raise Break(
                 f"reads the array {path} of another library, whose values may change",
@@ -325,14 +332,17 @@ class Places:
         found: list[Any] = [value] if outside else []
         space = space_of(value)
         if is_a(value, CONTAINERS):
-            found += self.whole(value)
+            items = self.whole(value)
+            found += items
+            if deep:
+                found += [x for item in items for x in self.given(item, deep=True, seen=seen)]
             if deep and space:
                 self.reject_lent(value, "__dict__")
                 found += self.given(self.register(space, f"{self.path(value)}.__dict__"), seen=seen)
         elif is_a(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 found += self.given(part, deep=deep, seen=seen)
-        elif is_a(value, MethodType):
+        elif is_a(value, MethodType) or is_a(value, BuiltinFunctionType):
             found += self.given(value.__self__, deep=deep, seen=seen)
         elif is_a(value, FunctionType) or is_a(value, np.ndarray):
             pass
@@ -403,3 +413,10 @@ class Places:
 def what_is_in(path: str) -> str:
     """Returns what all items of a container are called in messages."""
     return f"what is in {path}"
+
+
+def _of_decimals() -> tuple[object, ...]:
+    """The settings of decimals in this thread, on which their arithmetic depends."""
+    context: Any = sys.modules["decimal"].getcontext()
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+    return (*(getattr(context, name) for name in names), *context.traps.values())

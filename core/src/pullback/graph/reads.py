@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import functools
 import gc
 import operator
 import threading
@@ -322,7 +323,9 @@ class Reads(Places):
         for value in values:
             self.snapshot(value)
             self._draw(value, callee)
-        deep = _is_deep(callee, name) or any(is_a(value, _MAKING) for value in args)
+        deep = _is_deep(callee, name) or any(map(_gets_attributes, args))
+        if is_a(callee, (types.BuiltinFunctionType, type)) and callee.__module__ == "decimal":
+            self.decimals()
         found = tuple(x for value in values for x in self.given(value, deep=deep))
         return Unknown(found, callee if is_a(callee, type) else None)
 
@@ -472,6 +475,13 @@ def _is_deep(callee: object, name: str) -> bool:
     if issubclass(kind, (ModuleType, type(None))):
         return callee.__module__ not in _SHALLOW
     return kind.__module__ != "builtins" or name in ("__reduce_ex__", "__reduce__", "__getstate__")
+
+
+def _gets_attributes(value: object) -> bool:
+    """Returns whether a value is a function in C that reads attributes of its arguments."""
+    if is_a(value, functools.partial):
+        return _gets_attributes(value.func)
+    return is_a(value, _MAKING) or value is getattr or value is hasattr or value is vars
 
 
 def _fits(exact: Callable[..., Any], args: list[Any]) -> bool:

@@ -127,8 +127,8 @@ class Optimizer(Configurable):
         self._no_decay = WeightDecayMask(no_decay)
         self._rate_scale = None if rate_scale is None else PerVariable(rate_scale)
         self._decay_scale = None if decay_scale is None else PerVariable(decay_scale)
-        self._step = HostState(0, f"the step of {type(self).__name__}")
-        self._accumulated = HostState(0, "the number of gradients in a sum")
+        self._step = HostState(0, f"the step of {type(self).__name__}", beside_variables=True)
+        self._accumulated = HostState(0, "the number of gradients in a sum", beside_variables=True)
         self._slots = Slots()
         self._scalars = StepScalars()
         #: Slots restored from a checkpoint, until its step is restored, or a step is taken.

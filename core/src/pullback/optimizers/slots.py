@@ -50,7 +50,7 @@ class Slots:
         #: The number of times that slots were made or removed: a captured step has those of one.
         self.version = 0
         #: The variables, by identity, whose gradients are in the sums for the next step.
-        self.summed = HostState(frozenset(), "the gradients in a sum")
+        self.summed = HostState(frozenset(), "the gradients in a sum", beside_variables=True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Slots:
         # The slots of a copied model belong to the copies of its variables.
