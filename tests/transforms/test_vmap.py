@@ -358,3 +358,52 @@ def test_errors_name_the_argument_and_what_to_write():
         with pytest.raises((ValueError, TypeError, IndexError), match=message):
             call()
     assert variable.numpy() == 0
+
+
+def test_what_is_printed():
+    texts = []
+
+    def f(x, y):
+        texts.append([repr(x), f"{x}", str(x + y), repr(y)])
+        return pb.vmap(lambda z: (texts.append([repr(z), repr(x), repr(y)]), z)[1])(x)
+
+    pb.vmap(f, in_axes=(0, None))(pb.ones((4, 3)), pb.asarray(2.0))
+    one = "BatchedTensor(shape=(3,), dtype=float32, device=cpu:0, one of 4 items)"
+    assert texts[0] == [one, one, one, "Tensor(2., shape=(), dtype=float32, device=cpu:0)"]
+    inner = "BatchedTensor(shape=(), dtype=float32, device=cpu:0, one of 3 items)"
+    assert texts[1] == [inner, one, "Tensor(2., shape=(), dtype=float32, device=cpu:0)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "shapes"),
+    [
+        ("conv", lambda x, w: pb.conv(x, w), [(2, 6, 6, 3), (3, 3, 3, 4)]),
+        ("max_pool", lambda x: pb.max_pool(x, 2), [(2, 6, 6, 3)]),
+        ("avg_pool", lambda x: pb.avg_pool(x, 2), [(2, 6, 6, 3)]),
+        (
+            "scaled_dot_product_attention",
+            pb.scaled_dot_product_attention,
+            [(2, 4, 5), (2, 6, 5), (2, 6, 5), (4, 6)],
+        ),
+        ("layer_norm", pb.layer_norm, [(4, 5), (5,), (5,)]),
+        ("rms_norm", pb.rms_norm, [(4, 5), (5,)]),
+        (
+            "lstm",
+            lambda x, h, c, k, r: pb.lstm(x, h, c, k, r)[0],
+            [(2, 3, 4), (2, 5), (2, 5), (4, 20), (5, 20)],
+        ),
+    ],
+)
+def test_kernels_of_layers_take_all_items(name, call, shapes):
+    """The kernel is called once, in the forward pass and for what its gradient calls alike."""
+    rng = np.random.default_rng(0)
+    arrays = [pb.asarray(rng.standard_normal(shape)) for shape in shapes]
+    items = pb.stack([arrays[0], arrays[0] * 0.5, -arrays[0]])
+    axes = (0, *[None] * (len(shapes) - 1))
+    for f in (call, pb.grad(lambda *args: pb.sum(call(*args) ** 2))):
+        program = pb.function(pb.vmap(f, axes))
+        for _ in range(3):
+            found = program(items, *arrays[1:])
+        expected = pb.stack([f(item, *arrays[1:]) for item in pb.unstack(items)])
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
+        assert sum(one.op.name == name for one in program.graph.calls) == 1

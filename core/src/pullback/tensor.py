@@ -240,10 +240,16 @@ class Tensor(ArrayMethods, OperatorMethods):
         return format(self.item(), spec)
 
     def __repr__(self) -> str:
+        text = self._device.text_of(self)
+        if text is not None:
+            return text
         values = printed(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
+        text = self._device.text_of(self)
+        if text is not None:
+            return text
         if not self._array.shape:
             # In texts, progress bars and labels a scalar is its number, as NumPy's is.
             return str(self.numpy()[()])

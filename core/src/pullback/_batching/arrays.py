@@ -86,6 +86,15 @@ class BatchDevice(Device):
         """Returns whether any element of any item is true."""
         return self.inner.holds_anywhere(condition._array.tensor)
 
+    def text_of(self, tensor: Tensor) -> str | None:
+        """The kind of an item, where the items have other values."""
+        array = tensor._array
+        if array.run is None:
+            below: Tensor = array.tensor
+            return below._device.text_of(below)
+        kind = f"shape={tensor.shape}, dtype={tensor.dtype}, device={self}"
+        return f"BatchedTensor({kind}, one of {array.run.size} items)"
+
     def stands_on(self, device: Device) -> bool:
         """Returns whether it is a batch of what is on a device, or that device itself."""
         return device is self or self.inner.stands_on(device)

@@ -65,12 +65,15 @@ class BatchBackend(Backend):
     ) -> Batched | tuple[Batched, ...]:
         run = run_of(flatten(inputs))
         if run is None:
-            result = BatchedOp(op, 1, attributes).on(*[each(_tensor, x) for x in inputs])
+            result = BatchedOp(op, 1, attributes).all_on(*[each(_tensor, x) for x in inputs])
         else:
             result = rule(BatchedOp(op, run.size, attributes), *inputs)
-        if isinstance(result, Tensor):
-            return Batched(result, run)
-        return tuple([Batched(tensor, run) for tensor in result])
+            if result is None:
+                body: Batched | tuple[Batched, ...] = self._run_body(op, *inputs, **attributes)
+                return body
+        tensors = [result] if isinstance(result, Tensor) else result
+        arrays = tuple([Batched(tensor, run) for tensor in tensors])
+        return arrays if len(arrays) > 1 else arrays[0]
 
     def _run_body(self, op: Op, /, *inputs: Any, **attributes: Any) -> Any:
         results = by_body(self.device, op, inputs, attributes)

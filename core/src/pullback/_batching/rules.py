@@ -40,6 +40,14 @@ class BatchedOp(NamedTuple):
         """The op on tensors of the device below, with some attributes in place of others."""
         return general.call(self.op, inputs, {**self.attributes, **attributes})
 
+    def all_on(self, *inputs: Any, **attributes: Any) -> list[Tensor]:
+        """As `on`, for a list of all results and residuals."""
+        given = {**self.attributes, **attributes}
+        if self.op.residuals:
+            return general.call_with_residuals(self.op, inputs, given)
+        found = general.call(self.op, inputs, given)
+        return [*found] if isinstance(found, tuple) else [found]
+
     def shape(self, *shapes: Shape) -> Shape:
         """The shape of the result of one item."""
         shape = self.op.shape(*shapes, **self.attributes)
@@ -303,6 +311,68 @@ def _on_matrices(call: BatchedOp, *inputs: tuple[Batched, Shape]) -> Tensor:
         tensors.append(x.tensor if shape == x.tensor.shape else reshape(x.tensor, shape))
     found: Tensor = call.on(*tensors)
     return reshape(found, (call.size, *call.shape(*[x.shape for x, _ in inputs])))
+
+
+# ---------------------------------------------------------------------------------------------
+# Kernels of layers. Where an item has weights of its own, they return None: the body is called.
+
+#: The inputs that begin with the axis of a layer's batch; the others are weights.
+_IN_BATCHES = {
+    "conv": (0,),
+    "conv_input_gradient": (0,),
+    "max_pool": (0,),
+    "max_pool_gradient": (0, 1),
+    "max_pool_gather": (0, 1),
+    "avg_pool": (0,),
+    "avg_pool_gradient": (0,),
+    "lstm": (0, 1, 2, 6),
+    "gru": (0, 1, 6),
+}
+
+
+@batches(*_IN_BATCHES)
+def with_one_batch(call: BatchedOp, *inputs: Batched | None) -> list[Tensor] | None:
+    """The items of all batches as those of one."""
+    places, size = _IN_BATCHES[call.op.name], call.size
+    if not size:
+        return None
+    tensors: list[Tensor | None] = []
+    for i, x in enumerate(inputs):
+        if x is None or i not in places:
+            if x is not None and x.run is not None:
+                return None
+            tensors.append(None if x is None else x.tensor)
+        else:
+            tensors.append(reshape(whole(x, size), (size * x.shape[0], *x.shape[1:])))
+    attributes: dict[str, Any] = {}
+    if "input_shape" in call.attributes:
+        count, *rest = call.attributes["input_shape"]
+        attributes["input_shape"] = (size * count, *rest)
+    found = call.all_on(*tensors, **attributes)
+    return [reshape(y, (size, y.shape[0] // size, *y.shape[1:])) for y in found]
+
+
+@batches("scaled_dot_product_attention", "scaled_dot_product_attention_gradient")
+def attended(call: BatchedOp, *inputs: Batched | None) -> list[Tensor]:
+    """One more axis in front of the heads, which may have any there."""
+    q = inputs[0]
+    assert q is not None
+    tensors = [
+        aligned(x, len(q.shape), call.size) if i == 3 or x is None else whole(x, call.size)
+        for i, x in enumerate(inputs)
+    ]
+    return call.all_on(*tensors)
+
+
+@batches("layer_norm", "rms_norm")
+def normalized(call: BatchedOp, x: Batched, *weights: Batched | None) -> list[Tensor] | None:
+    """Along axes of an item, which stand one further back."""
+    if any(weight is not None and weight.run is not None for weight in weights):
+        return None
+    axis = call.attributes["axis"]
+    further = tuple(a + 1 for a in (range(len(x.shape)) if axis is None else axis))
+    tensors = [None if weight is None else weight.tensor for weight in weights]
+    return call.all_on(x.tensor, *tensors, axis=further)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -32,10 +32,19 @@ from pullback._dispatch.convert import (
 from pullback._dispatch.general_vjp import record
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import arrays_of, resolve
-from pullback._dispatch.recording import CONSTANT, RECORDING, may_record, paused, unfollowed
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    RECORDING,
+    Output,
+    may_record,
+    paused,
+    unfollowed,
+)
 from pullback._symbols import TRACES
 from pullback._views import base_of
 from pullback.devices import Device
+from pullback.dtypes import is_floating
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
@@ -129,7 +138,37 @@ def _is_closed(value: Any) -> bool:
     return kind in _CLOSED
 
 
-def _call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
+def call_with_residuals(
+    op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> list[Tensor]:
+    """Calls an op that has residuals, and returns them behind its results, as its rules see them.
+
+    Args:
+        op: the op.
+        values: one per input.
+        attributes: in canonical form.
+    """
+    arrays: list[Any] = []
+    result = _call(op, values, attributes, arrays)
+    tensors = [result] if len(op.outputs) == 1 else [*result]
+    node = next((tensor._node for tensor in tensors if type(tensor._node) is Output), None)
+    for array in arrays:
+        residual = wrap(array, tensors[0]._device)
+        if node is not None and is_floating(residual.dtype):
+            # For higher orders: a cotangent of it goes to the inputs through the body.
+            whole = node.parents[0]
+            assert whole is not None
+            residual._node = Output(LOCAL.state.next_serial(), whole, len(tensors))
+        tensors.append(residual)
+    return tensors
+
+
+def _call(
+    op: Op,
+    values: tuple[Any, ...],
+    attributes: Mapping[str, Any],
+    residuals: list[Any] | None = None,
+) -> Any:
     if not op.simple:
         values = sequences(op, values)
     flat, device = align_inputs(op, values)
@@ -157,6 +196,8 @@ def _call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any
 
     count = len(op.outputs)
     tensors = [wrap(array, device) for array in arrays[:count]]
+    if residuals is not None:
+        residuals += arrays[count:]
     if RECORDING.count:
         for tensor in tensors:
             tensor._node = CONSTANT
