@@ -304,6 +304,9 @@ def group_norm(
     >>> pb.group_norm([[1.0, 3.0, 10.0, 30.0]], groups=2, epsilon=0.0).tolist()
     [[-1.0, 1.0, -1.0, 1.0]]
     """
+    if groups == 1:
+        y = layer_norm(widened(x), axis=tuple(range(1, x.ndim)), epsilon=epsilon)
+        return narrowed(affine(y, scale, offset, (axis,)), x)
     # With the channels first a group is a row.
     order = (0, axis, *(i for i in range(1, x.ndim) if i != axis))
     wide = permute_dims(widened(x), order)
