@@ -1,10 +1,9 @@
 /* Elementwise loops in double: those of float64, and of narrower floats where there is no loop in
  * float32. The elements of 16 and 32 bits are widened block by block (strided.inc.h). */
 
-#define NUMBER_wide args->number
-#define UNARY64(name, expression) EXACT_UNARY(name, wide, double, expression)
-#define BINARY64(name, expression) EXACT_BINARY(name, wide, double, expression)
-#define NUMBER64(name, expression) EXACT_WITH_NUMBER(name, wide, double, expression)
+#define UNARY64(name, expression) UNARY_LOOP(name##_wide, double, expression)
+#define BINARY64(name, expression) BINARY_LOOP(name##_wide, double, expression)
+#define NUMBER64(name, expression) NUMBER_LOOP(name##_wide, double, args->number, expression)
 
 UNARY64(exp, exp64(x))
 UNARY64(exp2, exp2_64(x))
@@ -68,18 +67,7 @@ INLINE double cross_entropy64(double x, double z) {
 }
 BINARY64(sigmoid_cross_entropy, cross_entropy64(a, b))
 
-#define BINARY_NUMBER64(name, expression)                                                          \
-    LOOP(name##_wide, BinaryArgs) {                                                                \
-        const double *restrict first = (const double *)args->x1;                                   \
-        const double *restrict second = (const double *)args->x2;                                  \
-        double *restrict target = (double *)args->y;                                               \
-        double c = args->number;                                                                   \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            double a = first[i], b = second[i];                                                    \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
+#define BINARY_NUMBER64(name, expression) BINARY_NUMBER_LOOP(name##_wide, double, expression)
 BINARY_NUMBER64(leaky_relu_gradient, b > 0.0 ? a : a * c)
 BINARY_NUMBER64(elu_gradient, b > 0.0 ? a : a * c * exp64(at_most64(b, 0.0)))
 INLINE double huber64(double error, double c) {
@@ -127,22 +115,8 @@ LOOP(remainder_wide, BinaryArgs) {
 /* Of integers: 0 for a divisor of 0, and quotients that wrap around. Those of 32 bits are exact in
  * double. */
 #define INTEGER_QUOTIENTS(type, T, U, Q)                                                           \
-    LOOP(floor_divide_##type, BinaryArgs) {                                                        \
-        const T *restrict first = (const T *)args->x1, *restrict second = (const T *)args->x2;     \
-        T *restrict target = (T *)args->y;                                                         \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            T a = first[i], b = second[i];                                                         \
-            target[i] = (T)Q(a, b);                                                                \
-        }                                                                                          \
-    }                                                                                              \
-    LOOP(remainder_##type, BinaryArgs) {                                                           \
-        const T *restrict first = (const T *)args->x1, *restrict second = (const T *)args->x2;     \
-        T *restrict target = (T *)args->y;                                                         \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            T a = first[i], b = second[i];                                                         \
-            target[i] = b ? (T)((U)a - (U)Q(a, b) * (U)b) : 0;                                     \
-        }                                                                                          \
-    }
+    BINARY_LOOP(floor_divide_##type, T, (T)Q(a, b))                                                \
+    BINARY_LOOP(remainder_##type, T, b ? (T)((U)a - (U)Q(a, b) * (U)b) : 0)
 INLINE int64_t quotient_int32(int32_t a, int32_t b) {
     double q = floor((double)a / (double)(b ? b : 1));
     return b ? (int64_t)q : 0;

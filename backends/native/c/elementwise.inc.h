@@ -1,38 +1,8 @@
 /* Elementwise loops over contiguous arrays. */
 
-#define UNARY(name, expression)                                                                    \
-    LOOP(name, UnaryArgs) {                                                                        \
-        const float *restrict source = args->x;                                                    \
-        float *restrict target = args->y;                                                          \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            float x = source[i];                                                                   \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
-
-#define BINARY(name, expression)                                                                   \
-    LOOP(name, BinaryArgs) {                                                                       \
-        const float *restrict first = args->x1, *restrict second = args->x2;                       \
-        float *restrict target = args->y;                                                          \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            float a = first[i], b = second[i];                                                     \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
-
-#define WITH_NUMBER(name, expression)                                                              \
-    LOOP(name, NumberArgs) {                                                                       \
-        const float *restrict source = args->x;                                                    \
-        float *restrict target = args->y;                                                          \
-        float b = (float)args->number;                                                             \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            float a = source[i];                                                                   \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
+#define UNARY(name, expression) UNARY_LOOP(name, float, expression)
+#define BINARY(name, expression) BINARY_LOOP(name, float, expression)
+#define WITH_NUMBER(name, expression) NUMBER_LOOP(name, float, args->number, expression)
 
 #include "elements.inc.h"
 
@@ -62,18 +32,7 @@ INLINE float cross_entropy32(float x, float z) {
 }
 BINARY(sigmoid_cross_entropy, cross_entropy32(a, b))
 
-/* Of two arrays and a number c. */
-#define BINARY_NUMBER(name, expression)                                                            \
-    LOOP(name, BinaryArgs) {                                                                       \
-        const float *restrict first = args->x1, *restrict second = args->x2;                       \
-        float *restrict target = args->y;                                                          \
-        float c = (float)args->number;                                                             \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            float a = first[i], b = second[i];                                                     \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
+#define BINARY_NUMBER(name, expression) BINARY_NUMBER_LOOP(name, float, expression)
 BINARY_NUMBER(leaky_relu_gradient, b > 0.0f ? a : a * c)
 BINARY_NUMBER(elu_gradient, b > 0.0f ? a : a * c * exp32(at_most(b, 0.0f)))
 

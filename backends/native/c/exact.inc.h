@@ -3,41 +3,14 @@
  *
  * Arguments are those of the loops of float32; their arrays have elements of the dtype. */
 
-#define EXACT_UNARY(name, type, T, expression)                                                     \
-    LOOP(name##_##type, UnaryArgs) {                                                               \
-        const T *restrict source = (const T *)args->x;                                             \
-        T *restrict target = (T *)args->y;                                                         \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            T x = source[i];                                                                       \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
-#define EXACT_BINARY(name, type, T, expression)                                                    \
-    LOOP(name##_##type, BinaryArgs) {                                                              \
-        const T *restrict first = (const T *)args->x1, *restrict second = (const T *)args->x2;     \
-        T *restrict target = (T *)args->y;                                                         \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            T a = first[i], b = second[i];                                                         \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
+#define EXACT_UNARY(name, type, T, expression) UNARY_LOOP(name##_##type, T, expression)
+#define EXACT_BINARY(name, type, T, expression) BINARY_LOOP(name##_##type, T, expression)
 /* A negative number of 32 bits may be out of their range: it wraps around. */
 #define NUMBER_float64 args->number
 #define NUMBER_int32 (int32_t)(int64_t)args->number
 #define NUMBER_int64 (int64_t)args->number
 #define EXACT_WITH_NUMBER(name, type, T, expression)                                               \
-    LOOP(name##_##type, NumberArgs) {                                                              \
-        const T *restrict source = (const T *)args->x;                                             \
-        T *restrict target = (T *)args->y;                                                         \
-        T b = NUMBER_##type;                                                                       \
-        _Pragma("omp simd")                                                                        \
-        for (ptrdiff_t i = from; i < to; i++) {                                                    \
-            T a = source[i];                                                                       \
-            target[i] = (expression);                                                              \
-        }                                                                                          \
-    }
+    NUMBER_LOOP(name##_##type, T, NUMBER_##type, expression)
 /* An operand is an array, or a number. */
 #define EXACT_COMPARE(name, type, T, operator)                                                     \
     LOOP(name##_##type, CompareArgs) {                                                             \

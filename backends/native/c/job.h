@@ -39,41 +39,39 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     EXACT_LOOPS(X, type) X(maximum_##type, BinaryArgs) X(minimum_##type, BinaryArgs)              \
     X(maximum_number_##type, NumberArgs) X(minimum_number_##type, NumberArgs)
 
-/* Those of float32 that fused kernels do not take, and some that they do. */
-#define OTHER_LOOPS(X)                                                                            \
-    X(bell, UnaryArgs) X(sign, UnaryArgs) X(relu6, UnaryArgs) X(hard_tanh, UnaryArgs)             \
-    X(hard_sigmoid, UnaryArgs) X(hard_silu, UnaryArgs) X(softsign, UnaryArgs)                     \
-    X(power_3, UnaryArgs) X(power_4, UnaryArgs) X(power_5, UnaryArgs)                             \
-    X(power_minus_2, UnaryArgs) X(power_half, UnaryArgs) X(power_minus_half, UnaryArgs)           \
-    X(squared_error, BinaryArgs) X(sigmoid_cross_entropy, BinaryArgs) X(huber_loss, BinaryArgs)   \
-    X(leaky_relu_gradient, BinaryArgs) X(elu_gradient, BinaryArgs) X(clip, ClipArgs)              \
+/* Those of float32 that are there in double, too: `wide` is nothing, or _wide. */
+#define FLOAT_LOOPS(X, wide)                                                                      \
+    X(exp##wide, UnaryArgs) X(expm1##wide, UnaryArgs) X(tanh##wide, UnaryArgs)                    \
+    X(erf##wide, UnaryArgs) X(sigmoid##wide, UnaryArgs) X(silu##wide, UnaryArgs)                  \
+    X(softplus##wide, UnaryArgs) X(log_sigmoid##wide, UnaryArgs) X(selu##wide, UnaryArgs)         \
+    X(gelu_exact##wide, UnaryArgs) X(gelu_tanh##wide, UnaryArgs) X(relu##wide, UnaryArgs)         \
+    X(bell##wide, UnaryArgs) X(sign##wide, UnaryArgs) X(relu6##wide, UnaryArgs)                   \
+    X(hard_tanh##wide, UnaryArgs) X(hard_sigmoid##wide, UnaryArgs)                                \
+    X(hard_silu##wide, UnaryArgs) X(softsign##wide, UnaryArgs) X(power_3##wide, UnaryArgs)        \
+    X(power_4##wide, UnaryArgs) X(power_5##wide, UnaryArgs) X(power_minus_2##wide, UnaryArgs)     \
+    X(power_half##wide, UnaryArgs) X(power_minus_half##wide, UnaryArgs)                           \
+    X(squared_error##wide, BinaryArgs) X(sigmoid_cross_entropy##wide, BinaryArgs)                 \
+    X(huber_loss##wide, BinaryArgs) X(leaky_relu_gradient##wide, BinaryArgs)                      \
+    X(elu_gradient##wide, BinaryArgs) X(gelu_exact_gradient##wide, BinaryArgs)                    \
+    X(gelu_tanh_gradient##wide, BinaryArgs) X(relu_gradient##wide, BinaryArgs)                    \
+    X(tanh_gradient##wide, BinaryArgs) X(sigmoid_gradient##wide, BinaryArgs)                      \
+    X(silu_gradient##wide, BinaryArgs) X(maximum##wide, BinaryArgs)                               \
+    X(minimum##wide, BinaryArgs) X(leaky_relu##wide, NumberArgs) X(elu##wide, NumberArgs)         \
+    X(clip##wide, ClipArgs)
+/* Those of elements64.inc.h. */
+#define WIDE_LOOPS(X)                                                                             \
+    FLOAT_LOOPS(X, _wide) X(exp2_wide, UnaryArgs) X(log_wide, UnaryArgs)                          \
+    X(log1p_wide, UnaryArgs) X(log2_wide, UnaryArgs) X(log10_wide, UnaryArgs)                     \
+    X(sinh_wide, UnaryArgs) X(cosh_wide, UnaryArgs) X(erfc_wide, UnaryArgs)                       \
+    X(erfinv_wide, UnaryArgs) X(lgamma_wide, UnaryArgs) X(digamma_wide, UnaryArgs)                \
+    X(mish_wide, UnaryArgs) X(hypot_wide, BinaryArgs) X(logaddexp_wide, BinaryArgs)               \
+    X(mish_gradient_wide, BinaryArgs) X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs)    \
+    X(remainder_wide, BinaryArgs)
+/* Of integers, beside those of exact.inc.h. */
+#define QUOTIENT_LOOPS(X)                                                                         \
     X(clip_int32, ClipArgs) X(clip_int64, ClipArgs) X(floor_divide_int32, BinaryArgs)             \
     X(floor_divide_int64, BinaryArgs) X(remainder_int32, BinaryArgs)                              \
     X(remainder_int64, BinaryArgs)
-/* Those of elements64.inc.h. */
-#define WIDE_LOOPS(X)                                                                             \
-    X(exp_wide, UnaryArgs) X(exp2_wide, UnaryArgs) X(expm1_wide, UnaryArgs)              \
-    X(log_wide, UnaryArgs) X(log1p_wide, UnaryArgs) X(log2_wide, UnaryArgs)              \
-    X(log10_wide, UnaryArgs) X(sinh_wide, UnaryArgs) X(cosh_wide, UnaryArgs)             \
-    X(tanh_wide, UnaryArgs) X(erf_wide, UnaryArgs) X(erfc_wide, UnaryArgs)               \
-    X(erfinv_wide, UnaryArgs) X(lgamma_wide, UnaryArgs) X(digamma_wide, UnaryArgs)       \
-    X(sigmoid_wide, UnaryArgs) X(silu_wide, UnaryArgs) X(softplus_wide, UnaryArgs)       \
-    X(log_sigmoid_wide, UnaryArgs) X(mish_wide, UnaryArgs) X(selu_wide, UnaryArgs)       \
-    X(gelu_exact_wide, UnaryArgs) X(gelu_tanh_wide, UnaryArgs) X(relu_wide, UnaryArgs)   \
-    X(leaky_relu_wide, NumberArgs) X(elu_wide, NumberArgs)                                  \
-    X(gelu_exact_gradient_wide, BinaryArgs) X(gelu_tanh_gradient_wide, BinaryArgs)          \
-    X(relu_gradient_wide, BinaryArgs) X(tanh_gradient_wide, BinaryArgs)                     \
-    X(sigmoid_gradient_wide, BinaryArgs) X(silu_gradient_wide, BinaryArgs)                  \
-    X(maximum_wide, BinaryArgs) X(minimum_wide, BinaryArgs) X(hypot_wide, BinaryArgs)    \
-    X(logaddexp_wide, BinaryArgs) X(bell_wide, UnaryArgs) X(sign_wide, UnaryArgs)                 \
-    X(relu6_wide, UnaryArgs) X(hard_tanh_wide, UnaryArgs) X(hard_sigmoid_wide, UnaryArgs)         \
-    X(hard_silu_wide, UnaryArgs) X(softsign_wide, UnaryArgs) X(power_3_wide, UnaryArgs)           \
-    X(power_4_wide, UnaryArgs) X(power_5_wide, UnaryArgs) X(power_minus_2_wide, UnaryArgs)        \
-    X(power_half_wide, UnaryArgs) X(power_minus_half_wide, UnaryArgs)                             \
-    X(squared_error_wide, BinaryArgs) X(sigmoid_cross_entropy_wide, BinaryArgs)                   \
-    X(huber_loss_wide, BinaryArgs) X(leaky_relu_gradient_wide, BinaryArgs)                        \
-    X(elu_gradient_wide, BinaryArgs) X(mish_gradient_wide, BinaryArgs) X(clip_wide, ClipArgs)     \
-    X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs) X(remainder_wide, BinaryArgs)
 
 /* The loops of reductions.inc.h for a dtype. */
 #define FOLD_LOOPS(X, type)                                                                       \
@@ -93,21 +91,14 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
 /* Those of loops.inc.h. */
 #define ELEMENT_LOOPS(X)                                                                          \
-    X(exp, UnaryArgs) X(tanh, UnaryArgs) X(sigmoid, UnaryArgs) X(silu, UnaryArgs)                 \
-    X(softplus, UnaryArgs) X(log_sigmoid, UnaryArgs) X(relu, UnaryArgs) X(negative, UnaryArgs)    \
-    X(gelu_exact, UnaryArgs) X(gelu_tanh, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)       \
-    X(sqrt, UnaryArgs) X(expm1, UnaryArgs) X(selu, UnaryArgs) X(erf, UnaryArgs)     \
-    OTHER_LOOPS(X)                                                     \
-    X(gelu_exact_gradient, BinaryArgs) X(gelu_tanh_gradient, BinaryArgs)                          \
-    X(relu_gradient, BinaryArgs) X(tanh_gradient, BinaryArgs) X(sigmoid_gradient, BinaryArgs)     \
-    X(silu_gradient, BinaryArgs) X(maximum, BinaryArgs) X(minimum, BinaryArgs)                    \
-    X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs) X(divide, BinaryArgs)      \
-    X(maximum_number, NumberArgs) X(minimum_number, NumberArgs) X(leaky_relu, NumberArgs)         \
-    X(elu, NumberArgs) X(add_number, NumberArgs) X(multiply_number, NumberArgs)                   \
-    X(divide_number, NumberArgs) X(subtract_from, NumberArgs) X(divide_from, NumberArgs)          \
-    X(add_row, RowArgs) X(multiply_row, RowArgs) X(where, WhereArgs)                              \
-    X(less, CompareArgs) X(less_equal, CompareArgs) X(greater, CompareArgs)                       \
-    X(greater_equal, CompareArgs) X(equal, CompareArgs) X(not_equal, CompareArgs)                 \
+    FLOAT_LOOPS(X, ) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
+    X(sqrt, UnaryArgs) X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs)         \
+    X(divide, BinaryArgs) X(maximum_number, NumberArgs) X(minimum_number, NumberArgs)             \
+    X(add_number, NumberArgs) X(multiply_number, NumberArgs) X(divide_number, NumberArgs)         \
+    X(subtract_from, NumberArgs) X(divide_from, NumberArgs) X(add_row, RowArgs)                   \
+    X(multiply_row, RowArgs) X(where, WhereArgs) X(less, CompareArgs)                             \
+    X(less_equal, CompareArgs) X(greater, CompareArgs) X(greater_equal, CompareArgs)              \
+    X(equal, CompareArgs) X(not_equal, CompareArgs) QUOTIENT_LOOPS(X)                             \
     EXACT_LOOPS(X, float64) X(sqrt_float64, UnaryArgs) X(divide_float64, BinaryArgs)              \
     X(divide_number_float64, NumberArgs) X(divide_from_float64, NumberArgs)                       \
     INTEGER_LOOPS(X, int32) INTEGER_LOOPS(X, int64) WIDE_LOOPS(X)                                         \

@@ -25,11 +25,16 @@ SERIES = {
 
 def test_coefficients_are_those_of_core():
     text = (Path(__file__).parents[1] / "c" / "series.h").read_text()
-    found = {}
-    for name, body in re.findall(r"(?:double|float) (\w+)\(\w+ x\) \{\n(.*?)\n\}", text, re.DOTALL):
-        first = re.search(r"y = (-?[\d.e-]+)f?;", body)
-        rest = re.findall(r"y \* x ([+-]) ([\d.e-]+)f?;", body)
-        found[name] = tuple(map(float, [first[1], *(sign + number for sign, number in rest)]))
+    found: dict[str, tuple[float, ...]] = {}
+    for name, body in re.findall(
+        r"^(?:RATIO|SERIES)\((?:\w+, )?(\w+),\n(.*?\))\)$", text, re.M | re.S
+    ):
+        lists = [
+            tuple(float(number) for number in re.findall(r"\((-?[\d.e-]+)f?\)", each))
+            for each in body.split("FIRST")[1:]
+        ]
+        names = [name] if len(lists) == 1 else [f"{name}_above", f"{name}_below"]
+        found |= dict(zip(names, lists, strict=True))
     expected = {}
     for name, table in SERIES.items():
         if isinstance(table[0], tuple):
