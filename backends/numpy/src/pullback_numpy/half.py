@@ -107,6 +107,21 @@ def narrow(y: Array, x: Array) -> None:
 _CONVERSIONS = {(float16, float32): widen, (float32, float16): narrow}
 
 
+def positive(x: Array) -> Any:
+    """x > 0 for 16-bit floats."""
+    bits = x.view(np.int16)
+    return np.greater(bits, 0) & np.less_equal(bits, _infinity(x))
+
+
+def has_negative_nan(x: Array) -> bool:
+    """Returns True if one of some 16-bit floats is a NaN with the sign bit."""
+    return bool(x.size) and int(x.view(np.uint16).max()) > 0x8000 + _infinity(x)
+
+
+def _infinity(x: Array) -> int:
+    return _POSITIVE if x.dtype == float16 else 0x7F80
+
+
 def by_float32(function: Callable[..., Any], dtype: Any = None) -> Callable[..., Any]:
     """An elementwise kernel of 16-bit floats: `function` of float32, in pieces.
 

@@ -21,6 +21,9 @@ from pullback_numpy import threads
 from pullback_numpy.typing import Array, Sizes
 from pullback_numpy.windows import Block, c_strides, patches, plan_patches, scratch
 
+#: Elements of all taps up to which two calls take less time than a loop over taps.
+_FEW = 1024
+
 BLOCK_BYTES = 1 << 21
 """Bytes of gathered taps per block. 512 kB are best for one thread, but two threads take longer
 than one on such blocks: they wait for Python's lock. At 2 MB they take 0.8 of its time."""
@@ -50,6 +53,11 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
 
     def work(blocks: Iterable[Block]) -> None:
         for rows, values, _ in patches(x, plan, blocks, fill=_least(dtype)):
+            if values.size < _FEW:
+                # A NaN is the maximum, and the first maximum has the place.
+                np.maximum.reduce(values, 0, out=best_y[rows])
+                best_i[rows] = values.argmax(axis=0)
+                continue
             best = best_y[rows]
             at, beats, candidate = (
                 np.zeros(best.shape, small),

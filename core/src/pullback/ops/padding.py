@@ -11,6 +11,7 @@ from pullback._dispatch.convert import as_number, from_any
 from pullback.dtypes import same
 from pullback.ops.creation import full
 from pullback.ops.indexing import take
+from pullback.ops.joining import concat
 from pullback.ops.slicing import strided_update
 from pullback.shapes import Shape, as_int
 from pullback.spec import EXACT
@@ -104,6 +105,15 @@ def pad(
     for axis, (before, after) in enumerate(pad_width):
         if before or after:
             size = x.shape[axis]
-            index = [source(i, size) for i in range(-before, size + after)]
-            x = take(x, from_any(index).to(x.device), axis=axis)
+            sides = (
+                [source(i, size) for i in places]
+                for places in (range(-before, 0), range(size, size + after))
+            )
+            first, last = (_taken(x, indices, axis) for indices in sides)
+            x = concat([*first, x, *last], axis=axis)
     return x
+
+
+def _taken(x: Tensor, indices: list[int], axis: int) -> list[Tensor]:
+    """The elements at indices along an axis as one part, or no part of none."""
+    return [take(x, from_any(indices).to(x.device), axis=axis)] if indices else []

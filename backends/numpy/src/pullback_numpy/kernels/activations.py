@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.casting import HALF
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
-from pullback_numpy.half import narrowed, widened
+from pullback_numpy.half import has_negative_nan, narrowed, positive, widened
 from pullback_numpy.kernels.elementwise import maximum, where
 from pullback_numpy.pieces import bounded, fresh, in_pieces
 from pullback_numpy.typing import Array
@@ -28,6 +29,9 @@ def masked(g: Array, mask: Array) -> Array:
 
 
 def _relu(x: Array) -> Any:
+    if x.dtype in HALF and not has_negative_nan(x):
+        # As integers, numbers with the sign bit are negative, and the others are in their order.
+        return np.maximum(x.view(np.int16), np.int16(0)).view(x.dtype)
     return maximum(x, np.asarray(0, x.dtype))
 
 
@@ -36,13 +40,14 @@ def _relu_gradient(g: Array, out: Array) -> Array:
         g, out = np.broadcast_arrays(g, out)
     zero = out.dtype.type(0)
     if g.size < threads.LARGE or not (g.flags.c_contiguous and out.flags.c_contiguous):
-        return masked(g, np.greater(out, zero))
+        return masked(g, positive(out) if out.dtype in HALF else np.greater(out, zero))
     bits = _BITS[g.itemsize]
     dx = np.empty(g.shape, g.dtype)
     flat_g, flat_out, flat_dx = g.reshape(-1), out.reshape(-1), dx.reshape(-1).view(bits)
 
     def work(piece: slice) -> None:
-        mask = np.greater(flat_out[piece], zero)
+        part = flat_out[piece]
+        mask = positive(part) if part.dtype in HALF else np.greater(part, zero)
         np.multiply(flat_g[piece].view(bits), mask, out=flat_dx[piece])
 
     threads.over(work, g.size)
@@ -57,8 +62,17 @@ def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
     return narrowed(np.where(w > 0, w, scaled), x)
 
 
+#: Below, a float32 sigmoid is subnormal and has lost digits, which x times it would show.
+_SUBNORMAL = -80
+
+
+def _all_above_subnormal(x: Array) -> bool:
+    """False for NaN too, which hides the least number."""
+    return not x.size or bool(np.minimum.reduce(x, axis=None) >= _SUBNORMAL)
+
+
 def _sigmoid(x: Array, y: Array) -> None:
-    if x.size and not x.min() >= -80:  # NaN too: it hides the minimum
+    if not _all_above_subnormal(x):
         # exp(-x) overflows, or loses digits before it does: this takes a second exponential.
         e = np.abs(x, out=fresh(x))
         np.negative(e, out=e)
@@ -96,9 +110,6 @@ def _log_sigmoid(x: Array, y: Array) -> None:
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
-#: Below, a float32 sigmoid is subnormal and has lost digits, which x times it would show.
-_SUBNORMAL = -80
-
 
 def _silu(x: Array, y: Array) -> None:
     _sigmoid(x, y)
@@ -108,8 +119,8 @@ def _silu(x: Array, y: Array) -> None:
 
 def _far_left(x: Array, y: Array) -> None:
     """x * exp(x) below `_SUBNORMAL`, rounded to a subnormal number only once."""
-    far = np.less(x, _SUBNORMAL)
-    if far.any():
+    if not _all_above_subnormal(x):
+        far = np.less(x, _SUBNORMAL)
         left = np.maximum(x[far], -1000)
         half = np.exp(left * x.dtype.type(0.5))
         y[far] = half * left * half
@@ -174,8 +185,8 @@ def _silu_gradient(g: Array, x: Array, y: Array) -> None:
 
 def far_left_gradient(g: Array, x: Array, y: Array) -> None:
     """g times the slope of x * exp(x) below `_SUBNORMAL`, as `_far_left`."""
-    far = np.less(x, _SUBNORMAL)
-    if far.any():
+    if not _all_above_subnormal(x):
+        far = np.less(x, _SUBNORMAL)
         left = np.maximum(x[far], -2000)  # exp(-1000) is 0 in every dtype
         half = np.exp(left * x.dtype.type(0.5))
         y[far] = g[far] * half * (left + 1) * half

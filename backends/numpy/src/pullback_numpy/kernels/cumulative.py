@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.casting import HALF
 from pullback.plugins.records import Kernel
-from pullback_numpy.half import widened
-from pullback_numpy.kernels.reductions import accumulation
+from pullback_numpy.half import astype, widened
+from pullback_numpy.kernels.reductions import accumulation, converted
 from pullback_numpy.typing import Array, DType
 
 _BLOCK = 128
@@ -23,10 +24,13 @@ def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool)
     if wide.kind in "iu" or x.shape[axis] <= _SHORT:
         sums = np.add.accumulate(x, axis, wide)
     elif wide.char == "f":
-        sums = x.astype(np.float64)
+        sums = converted(x, wide).astype(np.float64)
         np.add.accumulate(sums, axis, out=sums)
+        if result in HALF:
+            # NumPy takes long to convert what is too large for float16.
+            sums = astype(sums.astype(np.float32), result)
     else:
-        sums = _in_blocks(np.add, x.astype(wide, copy=False), axis)
+        sums = _in_blocks(np.add, converted(x, wide), axis)
     return _with_initial(sums.astype(result, copy=False), axis, 0 if include_initial else None)
 
 

@@ -17,7 +17,8 @@ _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_
 _OTHERS = (
     *("add", "subtract", "multiply", "divide", "reciprocal", "sqrt", "square", "maximum"),
     *("minimum", "clip", "floor", "ceil", "trunc", "round", "remainder", "fmod", "pow", "hypot"),
-    *("fixed_power", "atan2", "logaddexp", "logaddexp2"),
+    *("fixed_power", "hard_tanh", "relu6", "sign", "slope_quotient"),
+    *("atan2", "logaddexp", "logaddexp2"),
 )
 #: NumPy has loops of its own for float16, which convert vectors where the processor can.
 _FUNCTIONS = (

@@ -51,10 +51,11 @@ def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     wide, result = accumulation(x, dtype)
     if x.size <= _FEW and wide is result and x.dtype.char in _PLAIN:
         return _add(x, axis, wide, None, keepdims)
-    return tree_sum(_converted(x, wide), axis, keepdims).astype(result, copy=False)
+    return tree_sum(converted(x, wide), axis, keepdims).astype(result, copy=False)
 
 
-def _converted(x: Array, wide: Any) -> Any:
+def converted(x: Array, wide: Any) -> Any:
+    """x in the dtype of its sum, by way of float32 if it holds 16-bit floats."""
     return widened(x).astype(wide, copy=False)
 
 
@@ -151,7 +152,7 @@ def _rows_sum(y: Array, axis: int) -> Any:
 
 def _prod(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     wide, result = accumulation(x, dtype)
-    return _multiply(_converted(x, wide), axis, wide, None, keepdims).astype(result, copy=False)
+    return _multiply(converted(x, wide), axis, wide, None, keepdims).astype(result, copy=False)
 
 
 def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
