@@ -217,11 +217,10 @@ class Recorder(Trace):
         held.now = self.lift(value)._array
         held.written = True
 
-    @unseen
     def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
         """The number that a function of other numbers gives at each run."""
         values = [a.value if type(a) is HostNumber else a for a in arguments]
-        with self.suspended():
+        with uncaptured(), self.real_device:  # such as a schedule
             value = function(*values)
         result = HostNumber(self, f"n{len(self.numbers)}", value)
         self.numbers.append(Number(result, function, arguments))
@@ -264,12 +263,11 @@ class Recorder(Trace):
         """Calls a function whose changes count only in runs where a condition holds."""
         self.effects.when(condition, function)
 
-    @unseen
     def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
         key = (function, *map(id, arguments))
         if key not in self.guards:
-            with self.suspended():
+            with uncaptured(), self.real_device:
                 value = function(*arguments)
             self.guards[key] = Guard(function, arguments, value, what)
 
@@ -343,12 +341,6 @@ class Recorder(Trace):
             TRACES.count -= 1
             self._ended = True
             self.close()
-
-    @contextmanager
-    def suspended(self) -> Iterator[None]:
-        """Calls what does not belong to the trace, such as a schedule."""
-        with uncaptured(), self.real_device:
-            yield
 
     def graph_of(self, outputs: list[Value]) -> Graph:
         """The graph, with what it writes; `after` has values in place of tensors."""
