@@ -11,7 +11,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-from pullback._tree import each
+from pullback._tree import leaves
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Graph, Value
 from pullback.graph.passes.simplify import simplify, with_ends, with_inputs
@@ -40,7 +40,7 @@ class Body:
 
     def given(self, inputs: Sequence[Any]) -> list[Any]:
         """Returns what the graph gets of the inputs of a call."""
-        flat = _flat(inputs)
+        flat = leaves([*inputs])
         return [flat[i] for i in self._positions]
 
 
@@ -55,7 +55,7 @@ def body_of(
         inputs: the operands of the composite.
         outputs: its results.
     """
-    flat = _flat(inputs)
+    flat = leaves([*inputs])
     made = {*flat, *(value for call in calls for value in call.results)}
     read = {value for call in calls for value in call.values}.union(outputs) - made
     if any(value.name not in whole.constants for value in read):
@@ -92,10 +92,3 @@ def lowered(graph: Graph) -> Graph:
         add(call)
     graph = graph._replace(calls=tuple(calls), constants=constants)
     return simplify(with_ends(graph, same))
-
-
-def _flat(inputs: Sequence[Any]) -> list[Any]:
-    found: list[Any] = []
-    for operand in inputs:
-        each(found.append, operand)
-    return found

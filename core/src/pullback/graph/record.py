@@ -68,6 +68,8 @@ class Recorder(Trace):
         super().__init__(device)
         self.function_name = name
         self.real_device = device
+        #: The trace in which this one is, as that of a branch.
+        self.parent: Recorder | None = None
         self.kernel_changes = device.backend.changes
         self.numbers: list[Number] = []
         self.guards: dict[Any, Guard] = {}
@@ -322,9 +324,9 @@ class Recorder(Trace):
     @contextmanager
     def running(self) -> Iterator[None]:
         """Records what this thread calls in the `with` block."""
-        state = LOCAL.state
+        state, parent = LOCAL.state, self.parent
         # Where tensors are made elsewhere, the trace must see that they are.
-        made_here = as_device(None) is self.real_device
+        made_here = as_device(None) is (self.real_device if parent is None else parent.device)
         self.oldest_outside = state.oldest_serial if state.recording else None
         RECORDING.count += 1
         TRACES.count += 1
@@ -336,7 +338,9 @@ class Recorder(Trace):
             self.broken = error
             raise
         finally:
-            state.capture = None
+            state.capture = parent
+            if parent is not None:
+                parent.broken = parent.broken or self.broken
             RECORDING.count -= 1
             TRACES.count -= 1
             self._ended = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from pullback._dispatch.recording import (
     reachable,
     uncaptured,
 )
+from pullback._tree import each, leaves
 from pullback.dtypes import DType, is_floating
 from pullback.graph.composites import lowered
 from pullback.graph.emit import emit_explained
@@ -55,22 +57,9 @@ Operand = Any
 DERIVATIVES: dict[str, Callable[..., list[Tensor | None]]] = {}
 
 
-def flat(inputs: Sequence[Operand]) -> list[Tensor]:
-    """The tensors among inputs, in order."""
-    tensors: list[Tensor] = []
-    for operand in inputs:
-        tensors += operand if isinstance(operand, list) else [operand]
-    return tensors
-
-
 def lifted(capture: Any, inputs: Sequence[Operand]) -> list[Operand]:
     """Inputs on the device of a trace."""
-    return [
-        [capture.lift(tensor) for tensor in operand]
-        if isinstance(operand, (list, tuple))
-        else capture.lift(operand)
-        for operand in inputs
-    ]
+    return [each(capture.lift, operand) for operand in inputs]
 
 
 def is_tracked(inputs: Sequence[Operand]) -> bool:
@@ -78,7 +67,7 @@ def is_tracked(inputs: Sequence[Operand]) -> bool:
     state = LOCAL.state
     return state.recording and any(
         tensor._node is not None and reachable(tensor._node, state.oldest_serial) is not None
-        for tensor in flat(inputs)
+        for tensor in leaves([*inputs])
     )
 
 
@@ -121,10 +110,7 @@ def record_call(
     if not outputs:
         return []
     op = control_op(name, outputs)
-    arrays = [
-        [tensor._array for tensor in operand] if isinstance(operand, list) else operand._array
-        for operand in inputs
-    ]
+    arrays = [each(attrgetter("_array"), operand) for operand in inputs]
     results = trace._run(op, kernel, *arrays, **attributes)
     several = results if isinstance(results, tuple) else (results,)
     tensors = [wrap(array, trace.device, CONSTANT) for array in several]
@@ -145,18 +131,13 @@ def _attach(
         None
         if tensor._node is None or not is_floating(tensor.dtype)
         else reachable(tensor._node, oldest)
-        for tensor in flat(inputs)
+        for tensor in leaves([*inputs])
     )
     node.device = results[0]._device
     for position, result in enumerate(results):
         if is_floating(result.dtype):
             result._node = Output(state.next_serial(), node, position)
-    kept = [
-        [tensor.__copy__() for tensor in operand]
-        if isinstance(operand, list)
-        else operand.__copy__()
-        for operand in inputs
-    ]
+    kept = [each(Tensor.__copy__, operand) for operand in inputs]
     node.saved = kept, [tensor.__copy__() for tensor in results]
 
 
@@ -210,19 +191,8 @@ def zeros_like(tensor: Tensor, zero: float = 0.0) -> Tensor:
 # Ops ----------------------------------------------------------------------------------------------
 
 
-class ControlKind(NamedTuple):
-    """The ops of one name."""
-
-    inputs: tuple[Input, ...]
-    attributes: tuple[Attribute, ...]
-    #: The shape and dtype of each result, from the attributes.
-    results: Callable[..., list[tuple[Shape, DType]]]
-    #: The public function: it takes tensors and attributes, and returns a list of tensors.
-    function: Callable[..., Any]
-    why: str
-
-
-KINDS: dict[str, ControlKind] = {}
+#: Makes the op of a name for a number of results.
+OPS_OF: dict[str, Callable[[int], ControlOp]] = {}
 
 
 def define(
@@ -233,14 +203,24 @@ def define(
     function: Callable[..., Any],
     why: str,
 ) -> None:
-    """Defines the ops of a name."""
-    KINDS[name] = ControlKind(
-        tuple(Input(parameter, arity) for parameter, arity in inputs.items()),
-        tuple(Attribute(attribute, "Any", False) for attribute in attributes),
-        results,
-        function,
-        why,
-    )
+    """Defines the ops of a name.
+
+    Args:
+        name: the name.
+        inputs: the names of the inputs.
+        attributes: the names of the attributes.
+        results: the shape and dtype of each result, from the attributes.
+        function: the public function: it takes tensors and attributes, and returns a list of
+            tensors.
+        why: why it has no body.
+    """
+    parameters = tuple(Input(parameter, arity) for parameter, arity in inputs.items())
+    named = tuple(Attribute(attribute, "Any", False) for attribute in attributes)
+
+    def op(outputs: int) -> ControlOp:
+        return ControlOp(name, parameters, named, results, outputs, why, function)
+
+    OPS_OF[name] = op
 
 
 class ControlOp(GraphOp):
@@ -257,10 +237,7 @@ class ControlOp(GraphOp):
 @functools.cache
 def control_op(name: str, outputs: int) -> ControlOp:
     """The op of a name with a number of outputs."""
-    kind = KINDS[name]
-    return ControlOp(
-        name, kind.inputs, kind.attributes, kind.results, outputs, kind.why, kind.function
-    )
+    return OPS_OF[name](outputs)
 
 
 def known_op(name: str, outputs: int) -> Op | None:
@@ -268,7 +245,7 @@ def known_op(name: str, outputs: int) -> Op | None:
     for op in (STOP_GRADIENT, BARRIER):
         if name == op.name:
             return op
-    return control_op(name, outputs) if name in KINDS else None
+    return control_op(name, outputs) if name in OPS_OF else None
 
 
 # Rules --------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ device) becomes further inputs of its graph, which the enclosing trace gives to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -16,15 +16,13 @@ from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import (
     CONSTANT,
     LOCAL,
-    NO_TAPES,
-    RECORDING,
     Tapes,
     tapes,
     uncaptured,
 )
-from pullback._symbols import TRACES, Break, HostNumber
+from pullback._symbols import Break
 from pullback._tree import leaves
-from pullback.devices import Device, as_device
+from pullback.devices import Device
 from pullback.graph.capture import Traced
 from pullback.graph.changes import Held
 from pullback.graph.control.structures import tensors
@@ -78,7 +76,10 @@ class Subtrace(Recorder):
 
     def __init__(self, parent: Recorder, what: str, *, zeros: bool = False) -> None:
         super().__init__(parent.real_device, parent.function_name)
-        self.parent = parent
+        self.parent: Recorder = parent
+        # One program has the guards and numbers of both.
+        self.guards, self.places, self.numbers = parent.guards, parent.places, parent.numbers
+        self._ambient = parent._ambient
         self.what = what
         self.outside_inputs: list[Outside] = []
         self._zeros = zeros
@@ -178,29 +179,9 @@ class Subtrace(Recorder):
 
     # What only a whole function may do ------------------------------------------------------------
 
-    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
-        """Has the program run only while a function returns what it returns now."""
-        self.parent.guard(function, what, *arguments)
-
-    def reads(self, layer: object) -> None:
-        """Guards the attributes that a layer reads when it is called."""
-        self.parent.reads(layer)
-
-    def reads_ambient(self) -> None:
-        """Guards what the thread had when the trace began."""
-        self.parent.reads_ambient()
-
-    def calls(self, function: object, path: str) -> None:
-        """Guards what a function or method of the user's reads that the framework calls."""
-        self.parent.calls(function, path)
-
     def number(self, function: Callable[..., Any], *arguments: object) -> Any:
         """The number that a function of other numbers gives at each run."""
         return self.parent.number(function, *arguments)
-
-    def decide(self, function: Callable[[Any], Any], number: HostNumber) -> Any:
-        """Returns what a function makes of a number; other programs are for other results."""
-        return self.parent.decide(function, number)
 
     def get(self, state: HostState) -> Any:
         """The value of a host state at this point of the function."""
@@ -235,30 +216,6 @@ class Subtrace(Recorder):
                 f"records",
                 "use pb.where for the choice, or Python's for for the loop",
             )
-
-    # The trace -----------------------------------------------------------------------------------
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Records what this thread calls in the `with` block."""
-        state = LOCAL.state
-        made_here = as_device(None) is self.parent.device
-        RECORDING.count += 1
-        TRACES.count += 1
-        state.capture = self
-        try:
-            with tapes(NO_TAPES), self.device if made_here else nullcontext():
-                yield
-        except Break as error:
-            self.broken = error
-            raise
-        finally:
-            state.capture = self.parent
-            self.parent.broken = self.parent.broken or self.broken
-            RECORDING.count -= 1
-            TRACES.count -= 1
-            self._ended = True
-            self.close()
 
     @contextmanager
     def _in_parent(self) -> Iterator[None]:
