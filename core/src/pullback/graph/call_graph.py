@@ -23,7 +23,8 @@ from pullback.devices import Device
 from pullback.dtypes import is_complex
 from pullback.graph.capture import Trace, Traced
 from pullback.graph.compiled import function_of
-from pullback.graph.graph import Draw, Graph, Value
+from pullback.graph.emit import release_last_use
+from pullback.graph.graph import Call, Draw, Graph, Value
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
 
@@ -181,18 +182,26 @@ def _plain(array: Any) -> Any:
     return array.array if type(array) is Traced else array
 
 
-def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -> list[Tensor]:
+def run_ops(
+    graph: Graph,
+    inputs: Sequence[Any],
+    device: Device | None = None,
+    call_op: Callable[[Call, list[Any], Mapping[str, Any], bool], Any] | None = None,
+) -> list[Tensor]:
     """The outputs of a graph, whose calls are calls of ops: tapes record them.
 
     Args:
         graph: the graph.
         inputs: tensors, and ints for what is drawn.
         device: where they are, if it is the device of a trace.
+        call_op: makes the results of a call, from its inputs, its attributes, and whether what the
+            op returns for its rules alone is read.
 
     Raises:
         NotDifferentiableError: for a graph that reads what a primitive returns for its rules alone.
     """
     device = graph.device if device is None else device
+    call_op = call_op or _called
     values: dict[str, Any] = {
         entry.value.name: value for entry, value in zip(graph.inputs, inputs, strict=True)
     }
@@ -209,25 +218,33 @@ def run_ops(graph: Graph, inputs: Sequence[Any], device: Device | None = None) -
         return values[value.name]
 
     read = {value for call in graph.calls for value in call.values} | set(graph.outputs)
-    for call in graph.calls:
+    _, *released = release_last_use(graph)
+    for call, last in zip(graph.calls, released, strict=True):
         attributes = {
             name: values[value.name] if isinstance(value, Value) else value
             for name, value in call.attributes.items()
         }
         if "device" in attributes:
             attributes["device"] = device
-        op, operands = call.op, [each(value_of, operand) for operand in call.inputs]
-        if read.isdisjoint(call.results[len(op.outputs) :]):
-            results = op.function(*operands, **attributes)
-        elif op.primitive:
-            raise errors.NotDifferentiableError(
-                f"the second derivative through a captured function that computes gradients with "
-                f"{op.name} itself is not available; call the function without pb.function"
-            )
-        else:
-            # The body has tensors for what the op returns for its rules alone.
-            results = run_body(op, operands, attributes)
+        operands = [each(value_of, operand) for operand in call.inputs]
+        hidden = not read.isdisjoint(call.results[len(call.op.outputs) :])
+        results = call_op(call, operands, attributes, hidden)
         several = (results,) if isinstance(results, Tensor) else results
         for value, result in zip(call.results, several, strict=False):
             values[value.name] = result
+        for value in last:
+            values.pop(value.name, None)
     return [values[value.name] for value in graph.outputs]
+
+
+def _called(call: Call, inputs: list[Any], attributes: Mapping[str, Any], hidden: bool) -> Any:
+    op = call.op
+    if not hidden:
+        return op.function(*inputs, **attributes)
+    if op.primitive:
+        raise errors.NotDifferentiableError(
+            f"the second derivative through a captured function that computes gradients with "
+            f"{op.name} itself is not available; call the function without pb.function"
+        )
+    # The body has tensors for what the op returns for its rules alone.
+    return run_body(op, inputs, attributes)

@@ -371,35 +371,34 @@ class _ByOp:
         """The native arrays that the op gives for native arrays."""
         op, device = self._op, self._device
         tensors = [each(lambda array: wrap(array, device), operand) for operand in inputs]
-        results = called(op, tensors, attributes, device, hidden=bool(op.residuals))
+        if "device" in attributes:
+            attributes["device"] = device
+        results = called(op, tensors, attributes, hidden=bool(op.residuals))
         arrays = tuple(tensor._array for tensor in results)
         return arrays if len(arrays) > 1 else arrays[0]
 
 
 def called(
-    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], device: Device, *, hidden: bool
+    op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], *, hidden: bool
 ) -> Sequence[Tensor]:
-    """The results of an op for tensors.
+    """The results of an op for tensors, with those for its rules alone where they are wanted.
 
     Args:
         op: the op.
         inputs: tensors; None for an input that is absent, a list for a sequence.
         attributes: the attributes.
-        device: the device to run on.
         hidden: whether the residuals are wanted as well.
 
     Raises:
         PullbackError: as the op does.
     """
-    if "device" in attributes:
-        attributes = {**attributes, "device": device}
     if not hidden:
         results = op.function(*inputs, **attributes)
         return (results,) if isinstance(results, Tensor) else tuple(results)
-    plan = resolve(op, inputs, attributes, device)
+    plan = resolve(op, inputs, attributes)
     if plan.kernel is None:
         return tuple(run_body(op, inputs, plan.attributes))
-    return [wrap(array, device) for array in plan.run(arrays_of(inputs))]
+    return [wrap(array, plan.device) for array in plan.run(arrays_of(inputs))]
 
 
 # ---------------------------------------------------------------------------------------------

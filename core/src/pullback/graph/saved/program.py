@@ -22,14 +22,14 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
 from pullback._replacing import actual, as_path
 from pullback._symbols import HostNumber
-from pullback._tree import each
 from pullback.devices import Device, as_device
 from pullback.graph import joint
+from pullback.graph.call_graph import run_ops
 from pullback.graph.capture import Trace
 from pullback.graph.compiled import Compiled, compiled
 from pullback.graph.control import vjp
-from pullback.graph.emit import emit, release_last_use
-from pullback.graph.graph import Call, Graph, Value
+from pullback.graph.emit import emit
+from pullback.graph.graph import Call, Graph
 from pullback.graph.host import array_of
 from pullback.graph.passes.ready import ready
 from pullback.graph.passes.simplify import simplify
@@ -72,7 +72,6 @@ class LoadedProgram:
         self._inputs = {entry.value.name: entry.value for entry in graph.inputs}
         self._binding = Binding(name, parameters, self._describe)
         self._result = result
-        self._constants = {key: wrap(array, self.device) for key, array in graph.constants.items()}
         self._lock = threading.Lock()
         #: The program for the device, and `changes` of its backend when it was made.
         self._run: Callable[..., Sequence[Any]] | None = None
@@ -96,7 +95,7 @@ class LoadedProgram:
         outputs: Sequence[Tensor]
         state = LOCAL.state
         if RECORDING.count and (state.recording or state.capture is not None):
-            outputs = self._call_by_call(inputs, self.device, self._constants)
+            outputs = self._call_by_call(inputs)
         else:
             outputs = self._compiled(inputs)
         return self._result(outputs)
@@ -144,12 +143,12 @@ class LoadedProgram:
                     return self._trace(inputs)
         run = self._run
         if run is None:
-            return self._call_by_call(inputs, self.device, self._constants)
+            return self._call_by_call(inputs)
         try:
             arrays = run(*[tensor._array for tensor in inputs])
         except Exception:
             # Op by op the error is the one that the op explains.
-            return self._call_by_call(inputs, self.device, self._constants)
+            return self._call_by_call(inputs)
         node = CONSTANT if RECORDING.count else None
         return [wrap(array, self.device, node) for array in arrays]
 
@@ -158,12 +157,8 @@ class LoadedProgram:
         changes = self.device.backend.changes
         trace = Trace(self.device)
         arguments = [trace.argument(t._array, f"x{i}") for i, t in enumerate(inputs)]
-        constants = {
-            name: wrap(trace._constant(array), trace.device)
-            for name, array in self.graph.constants.items()
-        }
         try:
-            outputs = self._call_by_call(arguments, trace.device, constants)
+            outputs = self._call_by_call(arguments, trace.device)
         finally:
             trace.close()
         self._run = None
@@ -180,49 +175,34 @@ class LoadedProgram:
             return whole
         return emit(ready(graph))
 
-    def _call_by_call(
-        self, inputs: Sequence[Tensor], device: Device, constants: Mapping[str, Tensor]
-    ) -> list[Tensor]:
+    def _call_by_call(self, inputs: Sequence[Tensor], device: Device | None = None) -> list[Tensor]:
         """The outputs, by calls of ops: tapes and traces record them."""
-        graph = self.graph
-        values: dict[str, Tensor] = {**constants, **dict(zip(self._inputs, inputs, strict=True))}
-        read = {value for call in graph.calls for value in call.values} | {*graph.outputs}
-        _, *released = release_last_use(graph)
-        for call, last in zip(graph.calls, released, strict=True):
-            results = self._called(call, values, device, read)
-            for value, result in zip(call.results, results, strict=False):
-                values[value.name] = self._checked(call, value, result)
-            for value in last:
-                values.pop(value.name, None)
-        return [values[value.name] for value in graph.outputs]
+        return run_ops(self.graph, inputs, device, self._called)
 
     def _called(
-        self, call: Call, values: Mapping[str, Tensor], device: Device, read: set[Value]
+        self, call: Call, inputs: list[Any], attributes: Mapping[str, Any], hidden: bool
     ) -> Sequence[Tensor]:
         op = call.op
-        inputs = [each(lambda value: values[value.name], operand) for operand in call.inputs]
-        hidden = not read.isdisjoint(call.results[len(op.outputs) :])
         if hidden and LOCAL.state.recording:
             raise errors.NotDifferentiableError(
                 f"the saved program {self.name} computes gradients with {op.name} itself, so a "
                 f"tape cannot record it; call it while no tape records"
             )
         try:
-            return called(op, inputs, call.attributes, device, hidden=hidden)
+            results = called(op, inputs, attributes, hidden=hidden)
         except errors.PullbackError as error:
             if call.origin:
                 error.add_note(f"in the saved program {self.name}: called at {call.origin}")
             raise
         except Exception as error:
             raise self._damaged(call, str(error)) from error
-
-    def _checked(self, call: Call, value: Value, result: object) -> Tensor:
-        if not isinstance(result, Tensor):
-            raise self._damaged(call, f"the result is {type(result).__name__}")
-        array = result._array
-        if tuple(array.shape) != value.shape or array.dtype != value.dtype:
-            raise self._damaged(call, f"the result is {result.dtype}{list(result.shape)}")
-        return result
+        for value, result in zip(call.results, results, strict=False):
+            if not isinstance(result, Tensor):
+                raise self._damaged(call, f"the result is {type(result).__name__}")
+            array = result._array
+            if tuple(array.shape) != value.shape or array.dtype != value.dtype:
+                raise self._damaged(call, f"the result is {result.dtype}{list(result.shape)}")
+        return results
 
     def _damaged(self, call: Call, reason: str) -> errors.CheckpointError:
         return errors.CheckpointError(
