@@ -32,7 +32,8 @@ _COMPARISONS = {
     ">=": operator.ge,
 }
 
-#: The priority of a kernel pack without a `priority`. A backend's own kernels have 0.
+#: The priority of a kernel pack without a `priority`. A backend's own kernels have 0, or 1 where it
+#: has others for some dtypes.
 PRIORITY = 10
 
 
