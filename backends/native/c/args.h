@@ -235,6 +235,14 @@ typedef struct {
     ptrdiff_t n, k, largest;
 } TopArgs;
 
+/* Softmax along n of (outer, n, inner), in blocks of columns: of a, or of the gradient a and the
+ * result b. */
+typedef struct {
+    const void *a, *b;
+    void *y;
+    ptrdiff_t n, inner, blocks;
+} ColumnsArgs;
+
 /* x is (outer, positions, inner), y (outer, segments, inner). `order` has the positions in the
  * order of their segments, and `begins` where each segment begins in `order`, and its end. Sums
  * begin with those of `start`, of the shape of y, or with 0 where it is NULL. */

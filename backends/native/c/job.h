@@ -89,6 +89,12 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                                              \
     X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)
 
+/* Those of columns.inc.h. */
+#define COLUMN_LOOPS(X, type)                                                                     \
+    X(softmax_columns_##type, ColumnsArgs) X(log_softmax_columns_##type, ColumnsArgs)             \
+    X(softmax_gradient_columns_##type, ColumnsArgs)                                               \
+    X(log_softmax_gradient_columns_##type, ColumnsArgs)
+
 /* Those of loops.inc.h. */
 #define ELEMENT_LOOPS(X)                                                                          \
     FLOAT_LOOPS(X, ) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
@@ -103,6 +109,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(divide_number_float64, NumberArgs) X(divide_from_float64, NumberArgs)                       \
     INTEGER_LOOPS(X, int32) INTEGER_LOOPS(X, int64) WIDE_LOOPS(X)                                         \
     X(sgd, SgdArgs) X(momentum, MomentumArgs) X(adam, AdamArgs)                                   \
+    COLUMN_LOOPS(X, float32) COLUMN_LOOPS(X, float64)                                             \
     X(softmax, SoftmaxArgs) X(log_softmax, SoftmaxArgs)                                           \
     X(softmax_gradient, SoftmaxGradientArgs) X(log_softmax_gradient, SoftmaxGradientArgs)         \
     X(cross_entropy, CrossEntropyArgs) X(cross_entropy_gradient, CrossEntropyGradientArgs)        \

@@ -14,6 +14,7 @@ ELEMENT_LOOPS(BODY)
 #include "elements64.inc.h"
 #include "strided.inc.h"
 #include "rows.inc.h"
+#include "columns.inc.h"
 #include "attention.inc.h"
 #include "channels.inc.h"
 #include "recurrent.inc.h"

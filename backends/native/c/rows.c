@@ -17,6 +17,92 @@ static ptrdiff_t last_width(PyObject *x, PyObject *axis) {
     return last >= 0 && PyLong_AsLong(axis) == last ? PyArray_DIM(as_array(x), last) : 0;
 }
 
+/* Sums of more rows than this are NumPy's. Elements of rows that are turned are so many at most. */
+#define MOST_NORMALIZED 4096
+#define MOST_TURNED 16384
+
+static void turn(const double *x, ptrdiff_t rows, ptrdiff_t columns, double *y) {
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < columns; j++)
+            y[j * rows + i] = x[i * columns + j];
+}
+
+/* The last axis of float64: as the first one of copies. */
+static int run_turned(int loop, ColumnsArgs *args, ptrdiff_t outer) {
+    ptrdiff_t n = args->n, all = outer * n;
+    double *room = PyMem_Malloc((size_t)(3 * all) * sizeof *room), *y = args->y;
+    if (!room) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    turn(args->a, outer, n, room);
+    args->a = room;
+    if (args->b) {
+        turn(args->b, outer, n, room + all);
+        args->b = room + all;
+    }
+    args->y = room + 2 * all;
+    args->inner = outer;
+    args->blocks = (outer + 127) / 128;
+    int failed = run_loop(loop, args, args->blocks, 1, 4.0 * (double)all);
+    if (!failed)
+        turn(args->y, n, outer, y);
+    PyMem_Free(room);
+    return failed;
+}
+
+/* Softmax or a gradient along any axis, of arrays of any layout; NULL without an error where NumPy
+ * has to do it. */
+static PyObject *along(const int *of_dtypes, PyObject *a, PyObject *b, PyObject *axis) {
+    int type = PyArray_CheckExact(a) ? PyArray_TYPE(as_array(a)) : -1;
+    int at = axis ? (int)PyLong_AsLong(axis) : -1;
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || at < 0 || at >= PyArray_NDIM(as_array(a))
+        || !size(a) || !PyArray_ISNOTSWAPPED(as_array(a))
+        || (b
+            && (!PyArray_CheckExact(b) || PyArray_TYPE(as_array(b)) != type || !same_shape(a, b)
+                || !PyArray_ISNOTSWAPPED(as_array(b)))))
+        return NULL;
+    ptrdiff_t n = PyArray_DIM(as_array(a), at), inner = 1;
+    for (int i = at + 1; i < PyArray_NDIM(as_array(a)); i++)
+        inner *= PyArray_DIM(as_array(a), i);
+    int turned = inner == 1;
+    if (n > MOST_NORMALIZED || (turned && (type == NPY_FLOAT || size(a) > MOST_TURNED)))
+        return NULL;
+    PyObject *plain[2] = {NULL, NULL}, *given[2] = {a, b}, *y = NULL;
+    int whole = 1;
+    for (int i = 0; i < 2 && given[i] && whole; i++) {
+        plain[i] = PyArray_ISCARRAY_RO(as_array(given[i]))
+                     ? Py_NewRef(given[i])
+                     : PyArray_NewCopy(as_array(given[i]), NPY_CORDER);
+        whole = plain[i] != NULL;
+    }
+    if (whole)
+        y = new_array_of(type, PyArray_ITEMSIZE(as_array(a)), PyArray_NDIM(as_array(a)),
+                         PyArray_DIMS(as_array(a)));
+    if (y) {
+        ptrdiff_t outer = size(a) / n / inner, blocks = (inner + 127) / 128;
+        ColumnsArgs args = {.a = data(plain[0]),
+                            .b = b ? data(plain[1]) : NULL,
+                            .y = data(y),
+                            .n = n,
+                            .inner = inner,
+                            .blocks = blocks};
+        double unit = (double)n * (double)(inner < 128 ? inner : 128);
+        int loop = of_dtypes[type == NPY_DOUBLE];
+        y = unless(turned ? run_turned(loop, &args, outer)
+                          : run_loop(loop, &args, outer * blocks,
+                                     1 + (ptrdiff_t)((double)PIECE / unit), 10 + 1.5 * unit),
+                   y);
+    }
+    Py_XDECREF(plain[0]);
+    Py_XDECREF(plain[1]);
+    return y;
+}
+
+#define ALONG(name, a, b)                                                                          \
+    along((const int[]){LOOP_##name##_columns_float32, LOOP_##name##_columns_float64}, a, b,       \
+          attribute(x, count, names, "axis"))
+
 typedef int (*RunSoftmax)(const SoftmaxArgs *, ptrdiff_t, ptrdiff_t, double);
 static PyObject *softmax_by(RunSoftmax run, PyObject *x, ptrdiff_t width) {
     PyObject *y = new_like(x);
@@ -31,7 +117,10 @@ static PyObject *softmax_by(RunSoftmax run, PyObject *x, ptrdiff_t width) {
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         ptrdiff_t width = count == 1 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
-        return width ? softmax_by(run_##name, x[0], width) : NUMPY_FALLBACK(name);                 \
+        PyObject *y = width      ? softmax_by(run_##name, x[0], width)                             \
+                    : count == 1 ? ALONG(name, x[0], NULL)                                         \
+                                 : NULL;                                                           \
+        return y || PyErr_Occurred() ? y : PLAIN_OR_NUMPY(name);                                   \
     }
 
 SOFTMAX(softmax)
@@ -53,9 +142,11 @@ static PyObject *softmax_gradient_by(RunSoftmaxGradient run, double cost, PyObje
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         ptrdiff_t width = count == 2 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;   \
-        return width && is_plain(x[1]) && same_shape(x[0], x[1])                                   \
-                 ? softmax_gradient_by(run_##name, cost, x[0], x[1], width)                        \
-                 : PLAIN_OR_NUMPY(name);                                                           \
+        PyObject *y = width && is_plain(x[1]) && same_shape(x[0], x[1])                            \
+                        ? softmax_gradient_by(run_##name, cost, x[0], x[1], width)                 \
+                    : count == 2 ? ALONG(name, x[0], x[1])                                         \
+                                 : NULL;                                                           \
+        return y || PyErr_Occurred() ? y : PLAIN_OR_NUMPY(name);                                   \
     }
 
 SOFTMAX_GRADIENT(softmax_gradient, 0.5)

@@ -174,6 +174,46 @@ def test_top_k(dtype, largest):
                     np.testing.assert_array_equal(found, taken)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_along_any_axis(name, dtype, instructions):
+    """And its gradient, of any layout, with NaN and infinities, beside extended precision."""
+    for shape in (
+        (5,),
+        (3, 1),
+        (1, 7),
+        (40, 130),
+        (700, 3),
+        (3, 65, 129),
+        (2, 3, 64, 2),
+        (9, 4097),
+    ):
+        numbers = rng.standard_normal(shape) * 5
+        for x in layouts(numbers.astype(dtype)):
+            special = np.array(x)
+            special[(0,) * x.ndim], special[(-1,) * x.ndim] = np.nan, -np.inf
+            for axis in range(x.ndim):
+                power = np.exp(x.astype(np.longdouble) - x.max(axis, keepdims=True))
+                exact = power / power.sum(axis, keepdims=True)
+                g = rng.standard_normal(x.shape).astype(dtype)
+                if name == "softmax":
+                    slope = exact * (g - (g * exact).sum(axis, keepdims=True))
+                else:
+                    slope = g - exact * g.sum(axis, keepdims=True)
+                    exact = np.log(exact)
+                y = getattr(_native, name)(x, axis=axis)
+                bound = 64 * EPS[dtype]
+                np.testing.assert_allclose(y, exact, rtol=bound, atol=bound)
+                found = getattr(_native, f"{name}_gradient")(g, y, axis=axis)
+                assert (found.dtype, found.shape, y.dtype) == (dtype, x.shape, dtype)
+                most = bound * np.abs(g).sum(axis, keepdims=True).max()
+                np.testing.assert_allclose(found, slope, rtol=bound, atol=most)
+                with np.errstate(all="ignore"):
+                    expected = NUMPY_KERNELS[name](special, axis=axis)
+                result = getattr(_native, name)(special, axis=axis)
+                np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+
+
 def test_the_threads_do_not_matter():
     x = rng.standard_normal((300, 1000)).astype(np.float32)
     run = {"dtype": None, "include_initial": False}

@@ -65,8 +65,9 @@ DTYPES = {
     **dict.fromkeys(("linear", "matmul"), ("float32", "bfloat16")),
     **dict.fromkeys(
         (
-            "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "max",
-            "mean", "min", "prod", "scatter_add", "segment_sum", "sum", "vector_norm",
+            "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
+            "log_softmax", "log_softmax_gradient", "max", "mean", "min", "prod", "scatter_add",
+            "segment_sum", "softmax", "softmax_gradient", "sum", "vector_norm",
         ),
         ("float32", "float64"),
     ),
