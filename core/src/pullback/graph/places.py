@@ -342,7 +342,7 @@ class Places:
         elif is_a(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 found += self.given(part, deep=deep, seen=seen)
-        elif is_a(value, MethodType) or is_a(value, BuiltinFunctionType):
+        elif is_a(value, (MethodType, BuiltinFunctionType, MethodWrapperType)):
             found += self.given(value.__self__, deep=deep, seen=seen)
         elif is_a(value, FunctionType) or is_a(value, np.ndarray):
             pass
@@ -358,6 +358,8 @@ class Places:
                     with contextlib.suppress(AttributeError):
                         part = self.place(value, name, slot.__get__(value))
                         found += self.given(part, deep=True, seen=seen)
+                        if self.is_outside(part):
+                            found.append(part)
             if deep or not outside:
                 for part in [*space.values()]:
                     found += self.given(part, deep=deep, seen=seen)
