@@ -59,8 +59,15 @@ def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
 
     Raises:
         InputValueError: for more or fewer leaves than the structure has.
+        InputTypeError: for leaves that are not a list.
     """
-    flat, count = [*leaves], len(_leaves(structure))
+    try:
+        flat = list(leaves)
+    except TypeError:
+        raise errors.InputTypeError(
+            f"pb.tree.unflatten: the leaves are a list, got {type(leaves).__name__}"
+        ) from None
+    count = len(_leaves(structure))
     if len(flat) != count:
         raise errors.InputValueError(
             f"pb.tree.unflatten: {len(flat)} leaves for a structure of {count}"

@@ -15,7 +15,7 @@ from pullback.ops.complex import imag, real
 from pullback.ops.creation import arange
 from pullback.ops.reductions import sum as sum_of
 from pullback.ops.trigonometric import cos
-from pullback.shapes import Shape
+from pullback.shapes import Shape, as_count, check_number
 from pullback.tensor import Tensor
 
 __all__ = ["check_gradients"]
@@ -51,6 +51,11 @@ def check_gradients(
         InputValueError: for a derivative that is wrong; the error names the argument and the index.
         DTypeError: if no argument is floating.
     """
+    if not callable(f):
+        raise errors.InputTypeError(f"check_gradients takes a function, got {type(f).__name__}")
+    order = as_count(order, "order")
+    check_number(rtol, "rtol")
+    check_number(atol, "atol")
     given = [_wide(whole(arg)) for arg in args]
     flat = leaves(given)
     floating = [i for i, x in enumerate(flat) if isinstance(x, Tensor) and _is_floating(x)]
