@@ -354,7 +354,7 @@ def most_alive(graph):
 
 def test_peak_op_by_op():
     def peak(remat):
-        x = pb.asarray(np.linspace(0, 1, 50_000))
+        x = pb.asarray(np.linspace(0, 1, 20_000))
         gradient = pb.grad(deep(remat))
         tracemalloc.start()
         gradient(x)

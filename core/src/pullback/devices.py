@@ -98,7 +98,7 @@ class Device:
         return bool(OPERATORS.any(condition))
 
     def text_of(self, tensor: Tensor) -> str | None:
-        """What is printed for a tensor on it; None for its values."""
+        """The text that is printed for a tensor on it; None for its values."""
         return None
 
     def __enter__(self) -> Self:
