@@ -26,12 +26,10 @@ from pullback.devices import Device, as_device
 from pullback.graph import joint
 from pullback.graph.call_graph import run_ops
 from pullback.graph.capture import Trace
-from pullback.graph.compiled import Compiled, compiled
+from pullback.graph.compiled import function_of
 from pullback.graph.control import vjp
-from pullback.graph.emit import emit
 from pullback.graph.graph import Call, Graph
 from pullback.graph.host import array_of
-from pullback.graph.passes.ready import ready
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.saved.data_form import (
     ARRAYS,
@@ -164,16 +162,9 @@ class LoadedProgram:
         self._run = None
         if trace.sound:
             graph = trace.graph([tensor._array.value for tensor in outputs])
-            self._run = self._made(simplify(graph))
+            self._run = function_of(simplify(graph), self.name)
         self._changes = changes
         return [wrap(tensor._array.array, self.device) for tensor in outputs]
-
-    def _made(self, graph: Graph) -> Callable[..., Sequence[Any]]:
-        """The function of a graph's inputs that gives its outputs."""
-        whole = compiled(graph, self.name, emit)
-        if isinstance(whole, Compiled) and whole.graph.outputs == graph.outputs:
-            return whole
-        return emit(ready(graph))
 
     def _call_by_call(self, inputs: Sequence[Tensor], device: Device | None = None) -> list[Tensor]:
         """The outputs, by calls of ops: tapes and traces record them."""
