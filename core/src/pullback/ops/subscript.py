@@ -53,8 +53,12 @@ def _get(x: Tensor, key: Any) -> Tensor:
         return strided_slice(x, key=(key if key >= 0 else key + shape[0], ...))
     if kind is slice and shape:
         return strided_slice(x, key=(_canonical_slice(key, shape[0]), ...))
+    if key is None:
+        return strided_slice(x, key=(None, ...))
     if kind is Tensor and shape and dtypes.kind(key.dtype) == dtypes.INT:
         return take(x, key, axis=0)
+    if kind is tuple and (basic := _without_tensors(key, shape)) is not None:
+        return strided_slice(x, key=basic)
     if kind is tuple and 1 < len(key) <= len(shape) and all(map(_is_indices, key)):
         count = len(key)
         merged = reshape(x, (size_of(shape[:count]), *shape[count:]))
@@ -72,8 +76,44 @@ def _get(x: Tensor, key: Any) -> Tensor:
     return take(merged, index, axis=axis)
 
 
+def _without_tensors(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | None:
+    """The canonical form of a valid key of ints, slices, None and the ellipsis; None for others."""
+    basic: list[Any] = []
+    axis, selects, dots = 0, False, False
+    for number, entry in enumerate(key):
+        if entry is None:
+            basic.append(None)
+            selects = True
+            continue
+        if entry is ... and not dots:
+            dots, later = True, key[number + 1 :]
+            rest = len(shape) - axis - len([one for one in later if one is not None])
+            if rest < 0:
+                return None
+            if later:
+                basic += [_EVERYTHING] * rest
+            axis += rest
+            continue
+        kind = type(entry)
+        if axis == len(shape) or (kind is not int and kind is not slice):
+            return None
+        size = shape[axis]
+        axis += 1
+        if kind is slice:
+            entry = _canonical_slice(entry, size)
+            selects = selects or entry is not _EVERYTHING
+        elif -size <= entry < size:
+            entry = entry if entry >= 0 else entry + size
+            selects = True
+        else:
+            return None
+        basic.append(entry)
+    return (*basic, ...) if selects else None
+
+
 def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
-    plan = _plan(x.shape, key, x)
+    basic = _without_tensors(key if type(key) is tuple else (key,), x.shape)
+    plan = _plan(x.shape, key, x) if basic is None else SubscriptPlan(basic, [], False)
     whole = (...,) if plan.basic is None else plan.basic
     if not plan.tensors:
         ndim = len(sliced_shape(x.shape, whole))
