@@ -298,6 +298,47 @@ def test_sequential():
     assert made.remat
 
 
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(policy):
+    def gradients(remat, captured):
+        pb.random.seed(0)
+        with pb.layers.policy(policy):
+            parts = [pb.layers.Dense(4, "gelu"), pb.layers.LayerNormalization(), pb.layers.Dense(1)]
+            model = pb.Sequential(parts, remat=remat)
+        x = values(4, 4)
+        model(x)
+
+        def step(x):
+            with pb.GradientTape() as tape:
+                loss = pb.mean(model(x) ** 2)
+            return tape.gradient(loss, model.trainable_variables)
+
+        step = pb.function(step) if captured else step
+        return [[g.numpy() for g in step(x)] for _ in range(3)][-1]
+
+    expected = gradients(False, False)
+    for captured in (False, True):
+        for x, y in zip(gradients(True, captured), expected, strict=True):
+            assert x.tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_training(capture):
+    """Moving averages, dropout and the steps of an optimizer have the bits of plain training."""
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)
+
+    def trained(remat):
+        pb.random.seed(0)
+        dense = pb.layers.Dense(4, "gelu", kernel_regularizer="l2")
+        parts = [dense, pb.layers.BatchNormalization(), pb.layers.Dropout(0.3)]
+        model = pb.Sequential([*parts, pb.layers.Dense(1)], remat=remat)
+        model.compile(optimizer="adam", loss="mse", capture=capture)
+        history = model.fit(x, x[:, :1], epochs=2, batch_size=16, verbose=0)
+        return [*history.history["loss"], *(v.numpy().tolist() for v in model.variables)]
+
+    assert trained(False) == trained(True)
+
+
 def test_other_results_are_an_error():
     sizes = iter([2, 3])
 

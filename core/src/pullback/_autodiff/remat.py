@@ -193,15 +193,15 @@ class _Repeat:
         finally:
             state.again = self
 
-    def note(self, variable: Any) -> None:
-        """Keeps the value of a variable that is about to be read or written."""
+    def note(self, variable: Any, read: Callable[[Any], Tensor]) -> None:
+        """Keeps the value of a variable that is about to be read or written, by a function."""
         # A branch or loop of a trace asks its own trace, which asks that of the call.
         is_inside = LOCAL.state.capture is not self._capture
         if self.is_repeated or is_inside or id(variable) in self._noted:
             return
         with self._outside():
             # The variable is kept alive: its identity is the key.
-            self._noted[id(variable)] = variable, variable.__pullback_tensor__()
+            self._noted[id(variable)] = variable, read(variable)
 
     def draw(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers: the same in both calls."""

@@ -47,8 +47,8 @@ class RepeatedCall(Protocol):
     #: False in the first call, which notes what the second one needs.
     is_repeated: bool
 
-    def note(self, variable: Any) -> None:
-        """Keeps the value of a variable that is about to be read or written."""
+    def note(self, variable: Any, read: Callable[[Any], Tensor]) -> None:
+        """Keeps the value of a variable that is about to be read or written, by a function."""
 
     def draw(self, generator: Any, words: int) -> tuple[int, int]:
         """The key and counter of random numbers: the same in both calls."""
