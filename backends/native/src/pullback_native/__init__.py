@@ -11,7 +11,7 @@ from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
 from pullback_native.kernels import KERNELS
-from pullback_native.kernels.halves import IN_FLOAT32, in_float32
+from pullback_native.kernels.halves import IN_FLOAT32, ROUNDINGS, WORTH_A_COPY, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -49,8 +49,8 @@ DTYPES = {
     **dict.fromkeys(
         (
             "abs", "add", "clip", "equal", "greater", "greater_equal", "less", "less_equal",
-            "maximum", "minimum", "multiply", "negative", "not_equal", "remainder", "square",
-            "subtract",
+            "maximum", "minimum", "multiply", "negative", "not_equal", "outer", "remainder",
+            "square", "subtract",
         ),
         _NUMBERS,
     ),
@@ -87,6 +87,8 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in dtypes]
             register(name, in_float32(name, kernel), dtypes=narrow)
+    for name in ROUNDINGS:
+        register(name, in_float32(name, NUMPY_KERNELS[name], WORTH_A_COPY), dtypes=_HALVES)
 
 
 @hookimpl

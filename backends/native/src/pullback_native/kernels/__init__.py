@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pullback.plugins.records import Kernel
-from pullback_native.kernels import attention, convolution, pooling, recurrent
+from pullback_native.kernels import attention, convolution, pooling, products, recurrent
 
 KERNELS: dict[str, Kernel] = {
     **attention.KERNELS,
     **convolution.KERNELS,
     **pooling.KERNELS,
+    **products.KERNELS,
     **recurrent.KERNELS,
 }

@@ -28,15 +28,19 @@ _WITH_STATISTICS = (
 )
 
 
-def in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel for 16-bit floats, of one for float32."""
+#: Ops whose kernel is NumPy's: that of float32 is the faster one from so many elements on.
+ROUNDINGS, WORTH_A_COPY = ("floor", "ceil", "trunc", "round"), 4096
+
+
+def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Callable[..., Any]:
+    """A kernel for 16-bit floats, of one for float32; NumPy's for fewer elements than `least`."""
     numpy, astype = NUMPY_KERNELS[op_name], _native.astype
     narrowed = 1 if op_name in _WITH_STATISTICS else 9  # of its results
 
     def wide(*inputs: Array | None, **attributes: Any) -> Any:
-        if attributes.get("dtype") is not None:
-            return numpy(*inputs, **attributes)
         first: Any = inputs[0]
+        if attributes.get("dtype") is not None or first.size < least:
+            return numpy(*inputs, **attributes)
         dtype = first.dtype
         y = kernel(
             *[
