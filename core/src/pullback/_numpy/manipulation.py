@@ -217,15 +217,21 @@ def _(filt: TensorLike, trim: str = "fb", axis: Axes = None) -> Any:
 
 @routed("diagonal")
 def _(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    return linear_algebra.diagonal(moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+    return linear_algebra.diagonal(_matrices(a, axis1, axis2), offset=offset)
 
 
 @routed("trace")
 def _(
     a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Any:
-    matrices = moveaxis(a, (axis1, axis2), (-2, -1))
-    return linear_algebra.trace(matrices, offset=offset, dtype=dtype)
+    return linear_algebra.trace(_matrices(a, axis1, axis2), offset=offset, dtype=dtype)
+
+
+def _matrices(a: TensorLike, axis1: int, axis2: int) -> Tensor:
+    """a with these axes last."""
+    a = asarray(a)
+    there = type(axis1) is type(axis2) is int and (axis1, axis2) == (a.ndim - 2, a.ndim - 1)
+    return a if there else moveaxis(a, (axis1, axis2), (-2, -1))
 
 
 def _diagonal_matrix(v: Tensor, k: int) -> Any:
