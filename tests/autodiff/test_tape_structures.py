@@ -375,6 +375,18 @@ def test_batch_jacobian():
     np.testing.assert_allclose(found.numpy(), np.einsum("bo,io->boi", 2 * (x @ w), w))
 
 
+@pytest.mark.parametrize("width", [0, 1, 2])
+def test_batch_jacobian_of_what_does_not_depend_on_the_source(width):
+    x = pb.ones((4, 3))
+    with pb.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = pb.ones((4, width)) * 2
+    found = tape.batch_jacobian(y, x)
+    assert found is None if width else found.shape == (4, 0, 3)
+    zeros = tape.batch_jacobian(y, x, unconnected_gradients="zero")
+    np.testing.assert_array_equal(zeros.numpy(), np.zeros((4, width, 3)))
+
+
 def test_batch_jacobian_of_unequal_batches():
     x, y = pb.asarray(np.ones((4, 3))), pb.asarray(np.ones((3, 3)))
     with pb.GradientTape() as tape:

@@ -42,6 +42,26 @@ def test_a_rule_counts_from_the_moment_that_it_is_given(define):
     assert remembered_product(2.0, 3.0).item() == 6.0
 
 
+def test_no_gradient_counts_from_the_moment_that_it_is_declared(define):
+    @define(dtype=dtypes.real_floating)
+    def remembered_quotient(a: TensorLike, b: TensorLike, /) -> Tensor:
+        """A quotient."""
+        return a / b
+
+    def gradients():
+        a, b = pb.asarray(6.0), pb.asarray(2.0)
+        with pb.GradientTape() as tape:
+            tape.watch([a, b])
+            y = remembered_quotient(a, b)
+        return [None if one is None else one.item() for one in tape.gradient(y, [a, b])]
+
+    assert gradients() == [0.5, -1.5]
+    remembered_quotient.vjp(a=None)
+    assert gradients() == [None, None]
+    remembered_quotient.vjp(b=lambda g, b: g * b * 10)
+    assert gradients() == [None, 20.0]
+
+
 def test_kernels_that_come_and_go(offer):
     """A kernel serves from the moment that it is offered until it is taken back, for its dtypes."""
     x = {kind: pb.ones(2, dtype=kind) for kind in ("float32", "float64", "int32")}

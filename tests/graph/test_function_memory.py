@@ -59,6 +59,23 @@ def peak(step, *args):
         tracemalloc.stop()
 
 
+def test_a_trace_that_fails_keeps_no_array():
+    def constant():
+        return pb.asarray(np.ones(1 << 18, np.float32))
+
+    captured, x = pb.function(lambda x: float(pb.sum(constant() * x + constant()))), pb.ones(())
+    captured(x)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        with pytest.raises(pb.errors.CaptureError) as held:
+            captured(x)
+        # The error holds the frames of the trace.
+        assert tracemalloc.get_traced_memory()[0] < 1 << 19, held
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("batch", [16, 256])
 @pytest.mark.parametrize(
     "optimizer",

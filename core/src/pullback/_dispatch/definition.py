@@ -141,11 +141,12 @@ class VJP:
             raise errors.DefinitionError(
                 f"{op.name} is not differentiable, yet has a rule; leave one of them out"
             )
-        if function is None:
-            op.rules.update(dict.fromkeys(targets))
-            _forget(op)
-            return
-        code = function.__code__
+        rule = None if function is None else self._rule(targets, function)
+        op.rules.update(dict.fromkeys(targets, rule))
+        _forget(op)
+
+    def _rule(self, targets: tuple[str, ...], function: Callable[..., Any]) -> Rule:
+        op, code = self._op, function.__code__
         named = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
         needs: tuple[str, ...] = getattr(function, "needs", named)
         names = op.names
@@ -155,9 +156,7 @@ class VJP:
                 f"{op.name}.vjp: a rule asks for {unknown}; it may ask for {names}"
             )
         op.own &= is_own(function)
-        rule = Rule(targets, tuple(needs), function, joint=len(targets) > 1)
-        op.rules.update(dict.fromkeys(targets, rule))
-        _forget(op)
+        return Rule(targets, tuple(needs), function, joint=len(targets) > 1)
 
 
 def _parameters(body: FunctionType) -> tuple[tuple[Input, ...], tuple[Attribute, ...]]:
