@@ -339,6 +339,21 @@ def test_training(capture):
     assert trained(False) == trained(True)
 
 
+def test_saved_programs(tmp_path):
+    def block(x):
+        return pb.tanh(x @ x) * x
+
+    x = values(4, 4) * 0.3
+    slope = pb.grad(lambda x: pb.sum(pb.remat(block)(pb.remat(block)(x))))
+    program = pb.function(slope)
+    program.lower(x).save(tmp_path / "program")
+    loaded = pb.load_program(tmp_path / "program")
+    assert loaded(x).numpy().tobytes() == slope(x).numpy().tobytes()
+    second = pb.grad(lambda x: pb.sum(slope(x)))(x)
+    found = pb.grad(lambda x: pb.sum(loaded(x)))(x)
+    np.testing.assert_allclose(found.numpy(), second.numpy(), rtol=1e-4)
+
+
 def test_other_results_are_an_error():
     sizes = iter([2, 3])
 
