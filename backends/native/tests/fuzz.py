@@ -160,6 +160,9 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
         for name in ("erf", "erfc", "lgamma", "digamma"):
             yield name, [one], {}
         for along in (0, 1):
+            for name in ("softmax", "log_softmax"):
+                yield name, [one], {"axis": along}
+                yield f"{name}_gradient", [one, np.exp(-np.abs(one))], {"axis": along}
             yield "top_k", [one], {"k": 7, "axis": along, "largest": along == 0}
             for name in ("cumulative_max", "cumulative_min"):
                 yield name, [one], {"axis": along}
