@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -503,3 +504,10 @@ class TestOwnSources:
         other = iter(dataset)
         other.restore_state(iterator.checkpoint_state())
         assert values(other) == [[10, 17], [26]]
+
+
+@pytest.mark.parametrize("names", [(), ("open",), ("seeds",)])
+def test_iterators_are_of_datasets(names):
+    value = SimpleNamespace(**dict.fromkeys(names))
+    with pytest.raises(pb.errors.InputTypeError, match="iter\\(dataset\\)"):
+        pb.data.Iterator(value, 0)

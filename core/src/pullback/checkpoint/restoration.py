@@ -53,7 +53,6 @@ class Restoration:
         }
         self._restored: list[str] = []
         self._missing: tuple[str, ...] = ()
-        self._partial = False
         #: The paths of the objects that existed when the restoration began.
         self._known: frozenset[str] = frozenset()
         self._ended = False
