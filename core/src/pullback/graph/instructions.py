@@ -186,8 +186,6 @@ def _store_deref(state: Stack, frame: FrameType, name: str) -> None:
 
 def look_up(state: Stack, frame: FrameType, name: str) -> Any:
     """The value of a global name, or of a builtin one."""
-    if state.is_framework:
-        return frame.f_globals.get(name, frame.f_builtins.get(name, UNKNOWN))
     return state.places.name(frame.f_globals, frame.f_builtins, name)
 
 

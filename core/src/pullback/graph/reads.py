@@ -10,7 +10,7 @@ import operator
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -112,6 +112,21 @@ class Reads(Places):
         if outside:
             return self.place(owner, name, found.value)
         return self.entry(kind, name, found)
+
+    def chains(self, owner: object, chains: Iterable[Iterable[str]]) -> None:
+        """Reads attributes as code of the framework does, which may call them or look into them.
+
+        Args:
+            owner: whose attributes.
+            chains: the names, each of an attribute of the value of the one before.
+        """
+        for chain in chains:
+            value: Any = owner
+            for name in chain:
+                value = self.attribute(value, name)
+            self.given(value)
+            if callable(value) and not is_a(value, (FunctionType, MethodType, type)):
+                self.called(value, [Unknown()])
 
     def _of_module(self, module: ModuleType, name: str) -> Any:
         space = vars(module)

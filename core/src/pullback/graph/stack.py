@@ -35,7 +35,6 @@ class Stack:
         self.places = places
         self.made = made
         self.stack: list[Any] = []
-        self.is_framework = False
         #: The functions from outside that the frame may run.
         self.functions: list[FunctionType] = []
         #: What functions that an instruction calls have returned.

@@ -9,6 +9,7 @@ until it has a name. So what a function reads is what it has read in this run, a
 
 from __future__ import annotations
 
+import dis
 import gc
 import inspect
 import sys
@@ -28,11 +29,13 @@ from pullback.graph.stack import IMPORTS, Stack, is_framework_code, is_library
 if sys.version_info >= (3, 12):
     from pullback.graph import newer_instructions  # noqa: F401
 
+#: Names of attributes, each of the value of the one before.
+Chains = tuple[tuple[str, ...], ...]
 #: Files of the framework whose methods named `call` read attributes of a layer.
 _LAYERS = str(Path(__file__).parents[1] / "layers")
-#: The framework's code that has been met, by identity: hashing code takes long. That of generated
-#: functions may end, and is kept while a trace runs.
-_FRAMEWORK: dict[int, CodeType] = {}
+#: The framework's code that has been met, by identity, as hashing code takes long; and what it
+#: reads of its first argument. That of generated functions may end, and is kept while a trace runs.
+_FRAMEWORK: dict[int, tuple[CodeType, Chains]] = {}
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -47,7 +50,7 @@ def announced() -> Iterator[None]:
         return
 
     def called(frame: FrameType, event: str, arg: object) -> None:
-        if not is_framework_code(frame.f_code, frame.f_globals) or _is_of_layer(frame.f_code):
+        if not is_framework_code(frame.f_code, frame.f_globals):
             frame.f_trace_opcodes = True
 
     before = sys.gettrace()
@@ -116,7 +119,10 @@ class Watch:
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
         """Follows a frame that begins, or a generator that goes on."""
         code = frame.f_code
-        if id(code) in self._framework:
+        known = self._framework.get(id(code))
+        if known is not None:
+            if known[1]:
+                self.places.chains(frame.f_locals[code.co_varnames[0]], known[1])
             caller, self.caller = self.caller, None
             if caller is None:
                 return None
@@ -124,10 +130,10 @@ class Watch:
             return caller.result_of_framework
         state = self._states.get(frame)
         if state is None:
-            if is_framework_code(code, frame.f_globals) and not _is_of_layer(code):
-                self._framework[id(code)] = code
+            if is_framework_code(code, frame.f_globals):
+                self._framework[id(code)] = code, _chains_of(code) if _is_of_layer(code) else ()
                 if not code.co_filename.startswith("<"):
-                    _FRAMEWORK[id(code)] = code
+                    _FRAMEWORK[id(code)] = self._framework[id(code)]
                 return self._called(frame, event, arg)
             back = self.state_of(frame.f_back)
             if LOCAL.state.capture is None or (back is None and self._is_apart(frame)):
@@ -167,8 +173,7 @@ class _Followed(Stack):
         code = frame.f_code
         self._first, self.steps = steps_of(code)
         self._is_seen = False
-        self.is_framework = is_framework_code(code, frame.f_globals)
-        self.functions = [] if self.is_framework else self._find(frame, back)
+        self.functions = self._find(frame, back)
         self._begin(frame, back)
 
     def _begin(self, frame: FrameType, back: _Followed | None) -> None:
@@ -280,9 +285,32 @@ class _Followed(Stack):
 
 def _is_of_layer(code: CodeType) -> bool:
     """Returns whether code is the `call` of a layer of the framework."""
-    return code.co_name in ("call", "__call__") and (
-        code.co_filename.startswith(_LAYERS) and not code.co_filename.endswith("layer.py")
-    )
+    return code.co_name == "call" and code.co_filename.startswith(_LAYERS)
+
+
+def _chains_of(code: CodeType) -> Chains:
+    """The attributes that a method reads of its object, and attributes of those, as in `self.a.b`.
+
+    Also in functions inside of it, and on ways that are not taken.
+    """
+    found: dict[tuple[str, ...], None] = {}
+    owner = code.co_varnames[0]
+    codes = [code]
+    while codes:
+        inner = codes.pop()
+        codes += [constant for constant in inner.co_consts if is_a(constant, CodeType)]
+        chain: tuple[str, ...] | None = None
+        for instruction in dis.get_instructions(inner):
+            name = instruction.argval
+            if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                if chain is not None:
+                    chain = (*chain, name)
+                    found[chain] = None
+            elif instruction.opname != "EXTENDED_ARG":
+                names = name if is_a(name, tuple) else (name,)
+                loads = "LOAD_FAST" in instruction.opname or instruction.opname == "LOAD_DEREF"
+                chain = () if loads and names[-1] == owner else None
+    return tuple(found)
 
 
 def _holders(code: CodeType) -> list[FunctionType]:
