@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break, Late
-from pullback.graph.foreign import is_foreign_array
-from pullback.graph.guards import settled
-from pullback.graph.host import Guard, replace
+from pullback.devices import Device
+from pullback.graph.foreign import has_drawn, is_foreign_array, set_state
+from pullback.graph.host import Guard, contents, replace
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.record import Recorder
@@ -156,7 +157,7 @@ def _traced_once(
         _check_changes(changes, containers, found)
         program = Program(
             signature,
-            settled(found, recorder.device),
+            _settled(found, recorder.device),
             recorder,
             [result, *(value for _, value in changes)],
             [part.path for part, _ in changes],
@@ -188,6 +189,67 @@ def _traced_once(
     if derivative is not None:
         derivative.asleep.release()
     return result, program
+
+
+def _settled(
+    guards: Iterable[Guard],
+    device: Device,
+) -> list[Guard]:
+    """Sorts the guards of a trace that has ended.
+
+    Args:
+        guards: those of the function, with the values that it read.
+        device: the device of the trace.
+
+    Returns:
+        What each run compares.
+
+    Raises:
+        Break: if the function has put a tensor of the trace where it read one, or has drawn from a
+            generator that is not the framework's.
+    """
+    found: list[Guard] = []
+    kept = None
+    for guard in guards:
+        if guard.function is has_drawn:
+            if not guard.holds():
+                set_state(*guard.arguments)
+                raise Break(
+                    f"draws random numbers from {guard.what}",
+                    "draw with pb.random or a pb.Generator, or pass the numbers as arguments",
+                )
+            continue
+        if not guard.holds():
+            try:
+                now = guard.function(*guard.arguments)
+            except Exception:  # such as an attribute that the function has deleted
+                now = None
+            parts = now if guard.function is contents else (now,)
+            if any(type(part) is Tensor and part._device is device for part in parts):
+                _put_back(guard)
+                kept = guard.what
+        found.append(guard)
+    if kept is not None:
+        raise Break(
+            f"keeps a tensor in {kept}, and reads it at the next call",
+            "make a pb.Variable before the call, and assign the tensor to it",
+        )
+    return found
+
+
+def _put_back(guard: Guard) -> None:
+    """Has a place hold what it held before the trace."""
+    place, *name = guard.arguments
+    before = cast("Any", guard.value)
+    if guard.function is getattr:
+        setattr(place, name[0], before)
+    elif guard.function is operator.getitem:
+        place[name[0]] = before
+    elif guard.function is not contents:
+        cast("Any", guard.function).__self__[place] = before
+    else:
+        is_dict = isinstance(place, dict)
+        replace(place, zip(before[::2], before[1::2], strict=True) if is_dict else before)
 
 
 def _check_changes(
