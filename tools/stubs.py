@@ -66,6 +66,9 @@ def is_machine(function: ast.FunctionDef) -> bool:
 def signature(function: ast.FunctionDef) -> ast.FunctionDef:
     """A function without its body; of an op, with the annotations that callers see."""
     function.body = [ast.Expr(ast.Constant(...))]
+    function.decorator_list = [
+        one for one in function.decorator_list if ast.unparse(one) != "takes_symbols"
+    ]
     if is_op(function):
         function.decorator_list = []
         arguments = function.args

@@ -308,7 +308,6 @@ WRONG_CALLS = {
     "pb.layers.Embedding(num_embeddings=5, embedding_dim=2)": (
         "'num_embeddings'; write `input_dim=`, and 'embedding_dim'; write `output_dim=`"
     ),
-    "pb.Model(inputs=1, outputs=2)": "leave it out: a model is a class",
     "pb.layers.LSTM(8, 16)": "write `pb.layers.LSTM(64)`: the size of the inputs comes from",
     "pb.layers.Flatten(3)": "Flatten() takes 1 positional argument but 2 were given; write",
     "pb.Sequential(pb.layers.Dense(1), pb.layers.Dense(2))": "write `pb.Sequential([",

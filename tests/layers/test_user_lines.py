@@ -166,7 +166,7 @@ def test_call_with_too_few_inputs_says_how_to_take_several() -> None:
     with pytest.raises(TypeError, match="missing 1 required") as caught:
         Two()(pb.zeros(2))
     assert "Two.call has the parameters (a" in caught.value.__notes__[0]
-    assert "def call(self, inputs): a, b = inputs" in caught.value.__notes__[0]
+    assert "layer(a, b), and fit((a, b), targets)" in caught.value.__notes__[0]
 
 
 def test_error_keeps_its_notes_and_its_cause() -> None:

@@ -148,8 +148,10 @@ if TYPE_CHECKING:
     from pullback.graph.eval_shape import eval_shape as eval_shape
     from pullback.graph.function import function as function
     from pullback.graph.saved.program import load_program as load_program
+    from pullback.layers import Input as Input
     from pullback.layers import Model as Model
     from pullback.layers import Sequential as Sequential
+    from pullback.layers.plot import plot_model as plot_model
     from pullback.plugins.hookspecs import hookimpl as hookimpl
     from pullback.plugins.memory import Memory as Memory
     from pullback.plugins.own_kernels import register_kernel as register_kernel
@@ -168,6 +170,7 @@ _LAZY = {
     "CheckpointManager": "pullback.checkpoint",
     "Generator": "pullback.random",
     "GradientTape": "pullback._autodiff.tape",
+    "Input": "pullback.layers",
     "Memory": "pullback.plugins.memory",
     "Model": "pullback.layers",
     "OpsInfo": "pullback.plugins.public",
@@ -203,6 +206,7 @@ _LAZY = {
     "load_program": "pullback.graph.saved.program",
     "map": "pullback.graph.control.parallel",
     "ops_plugins": "pullback.plugins.public",
+    "plot_model": "pullback.layers.plot",
     "print": "pullback.graph.control.py_function",
     "profile": "pullback.profiling",
     "py_function": "pullback.graph.control.py_function",

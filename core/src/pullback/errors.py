@@ -7,6 +7,8 @@ A message names the op, the shapes, dtypes or devices that met, and the fix.
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "AxisError",
     "BackendError",
@@ -30,6 +32,7 @@ __all__ = [
     "PullbackError",
     "ShapeError",
     "SummaryError",
+    "SymbolicError",
     "TapeError",
     "TrainingError",
     "VariableError",
@@ -104,6 +107,13 @@ class PluginError(BackendError):
 
 class DefinitionError(PullbackError, TypeError):
     """An op definition that contradicts itself."""
+
+
+class SymbolicError(PullbackError, TypeError):
+    """The values of a symbolic tensor, which has none until a model is called with data."""
+
+    #: Keeps a call with symbolic tensors, for dispatch.
+    apply: Any = None
 
 
 class TapeError(PullbackError, RuntimeError):

@@ -13,7 +13,7 @@ import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -68,7 +68,10 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     else:
         # Tensors and variables: the caller compares dtypes and devices itself.
         return tuple(tensors)
-    flat, _ = align_inputs(op, values)
+    try:
+        flat, _ = align_inputs(op, values)
+    except errors.SymbolicError as error:
+        return tuple([None if value is None else _Unaligned(value, error) for value in values])
     if len(values) == 2:
         left = type(values[0]) is Tensor
         tensor, scalar = values if left else values[::-1]
@@ -85,6 +88,28 @@ def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
                 op.scalars[key if left else (*key, True)] = aligned
     # A view of a number that is kept for other calls would not be written into.
     return tuple([tensor.__copy__() for tensor in flat]) if op.view else tuple(flat)
+
+
+class _Unaligned:
+    """An input of a call with symbolic tensors, for which specialized code finds no kernel.
+
+    So it hands all inputs, and the attributes as the caller gave them, to the general call.
+    """
+
+    __slots__ = ("error", "value")
+    dtype = _node = None
+    shape = tables = ()
+
+    def __init__(self, value: object, error: errors.SymbolicError) -> None:
+        self.value = value
+        self.error = error
+
+    def __array__(self, *_: object) -> NoReturn:
+        raise self.error
+
+
+# What specialized code reads of any input.
+_Unaligned._device = _Unaligned._array = _Unaligned  # type: ignore[attr-defined]
 
 
 def find_form(op: Op, number: float, x: Tensor, *left: bool) -> Callable[[Tensor], Tensor] | None:
@@ -111,10 +136,16 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         values: one per input, as the caller passed them.
         attributes: every attribute, as the caller passed it.
     """
-    if TRACES.count and is_closed(op, values, attributes):
-        with unfollowed():
-            return _call(op, values, attributes)
-    return _call(op, values, attributes)
+    try:
+        if TRACES.count and is_closed(op, values, attributes):
+            with unfollowed():
+                return _call(op, values, attributes)
+        return _call(op, values, attributes)
+    except errors.SymbolicError as error:
+        if error.apply is None:
+            raise
+        given = tuple([v.value if type(v) is _Unaligned else v for v in values])
+        return error.apply(op.function, given, attributes)
 
 
 def is_closed(op: Op, values: Iterable[Any], attributes: Mapping[str, Any]) -> bool:

@@ -48,6 +48,8 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
     sequence = isinstance(value, (list, tuple))
     try:
         array = np.asarray(value)
+    except errors.SymbolicError:
+        raise
     except (ValueError, TypeError) as error:
         if sequence:
             raise errors.ConversionError(

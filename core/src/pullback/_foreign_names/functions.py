@@ -148,7 +148,6 @@ _SECOND = {
     "applications": "not here: load weights with `pb.checkpoint.load_weights(model, file)`",
     "preprocessing": "write `pb.data.Dataset.map`",
     "datasets": "not here: read files with `pb.data.Dataset.from_files`",
-    "Input": "write `pb.layers.Dense(3, input_shape=(784,))`: models are written as `pb.Model`",
 }  # fmt: skip
 _THIRD = {
     "jit": "write `pb.function`, or leave it out: ops run one by one",

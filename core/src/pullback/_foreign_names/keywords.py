@@ -52,8 +52,6 @@ _LAYER = {
     "dim": "write `axis=`",
     "alpha": "write `negative_slope=`",
     "dtype_policy": "write `dtype=`",
-    "inputs outputs": "leave it out: a model is a class, `pb.Model`, with its layers in attributes "
-        "and a `call`; or a `pb.Sequential([])` of layers",
     "seed": "write `pb.random.seed(0)` before, or an initializer with a generator",
 }  # fmt: skip
 

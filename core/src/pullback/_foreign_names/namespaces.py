@@ -65,9 +65,8 @@ _LAYERS = {
     "Hardswish": "write `pb.layers.Activation(\"hard_silu\")`",
     "LogSoftmax": "write `pb.layers.Activation(\"log_softmax\")`",
     "PReLU": "write `pb.prelu` in the `call` of a layer of your own, with its slope as a variable",
-    "Input InputLayer InputSpec":
-        "write `pb.layers.Dense(3, input_shape=(784,))`, or leave it out: sizes come from the "
-        "first call",
+    "InputLayer InputSpec":
+        "write `pb.Input((784,))`, or leave it out: sizes come from the first call",
     "Normalization": "write `pb.layers.Lambda(lambda x: (x - mean) / deviation)`",
     "Resizing": "write `pb.layers.Lambda(lambda x: pb.resize(x, (32, 32)))`",
     "CenterCrop": "write `pb.layers.RandomCrop(32, 32)`: without training it cuts out the centre",

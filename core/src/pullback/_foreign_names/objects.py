@@ -32,20 +32,19 @@ LAYER = {
     "zero_grad": "leave it out: gradients are results, and nothing keeps them",
     "apply": "write a loop over `layer.sublayers.values()`",
     "count_params num_parameters": "write `layer.parameter_count`",
-    "input_spec input output get_layer":
-        "write `layer.sublayers`; layers keep no inputs or outputs",
+    "input_spec": "leave it out: sizes come from the first call",
     "weight": "write `layer.kernel`; a kernel of Dense is (inputs, units)",
     "moving_mean running_mean": "write `layer.named_variables`, which has the moving averages",
     "add_metric add_update": "not here: return values from `train_step`",
-    "compute_output_shape": "write `layer(pb.zeros((1, 3))).shape`",
+    "compute_output_shape compute_output_spec":
+        "write `pb.eval_shape(layer, pb.TensorSpec((1, 3)))`",
     "device": "write `v.device` of one of `layer.variables`",
 }  # fmt: skip
 
 MODEL = {
-    "save": "write `pb.checkpoint.save_weights(model, file)`, or "
-        "`pb.Checkpoint(model=model).save(path)` with the optimizer; the structure is "
-        "`model.get_config()`",
-    "load": "write `pb.checkpoint.load_weights(model, file)`",
+    "save": "write `pb.checkpoint.save_model(model, file)`, or "
+        "`pb.Checkpoint(model=model).save(path)` with the optimizer",
+    "load": "write `pb.checkpoint.load_weights(model, file)`, or `pb.checkpoint.load_model(file)`",
     "to_json to_yaml": "write `model.get_config()`",
     "export onnx":
         "write `pb.function(model).lower(x).save(folder)`; weights are exchanged by "
@@ -61,8 +60,7 @@ MODEL = {
     "make_train_function": "not here: override `train_step`",
     "pop": "write `del model.layers[-1]`",
     "append": "write `model.add(layer)`",
-    "inputs outputs input_shape output_shape":
-        "write `model.summary()`, which has the shapes of the first call",
+    "input_shape output_shape": "write `model.summary()`, which has the shapes of the first call",
     "configure_optimizers training_step":
         "write `model.compile(optimizer)`, and override `train_step`",
     "validation_step": "override `test_step`",

@@ -15,6 +15,7 @@ from pullback.checkpoint import CheckpointManager
 from pullback.layers import Layer
 from pullback.random import default_generator
 from pullback.shapes import as_int
+from pullback.training.batches import arguments_of
 from pullback.training.callback import Callback
 from pullback.training.types import Logs, Structure
 
@@ -166,13 +167,14 @@ class Checkpoint(Callback):
     def _build(self, inputs: Structure) -> None:
         """Makes the variables, which draws from the default generator, as before the save."""
         call = inspect.signature(self.model.call)
+        arguments = arguments_of(self.model, inputs)
         try:
-            call.bind(inputs)
+            call.bind(*arguments)
         except TypeError:
             return  # A model with steps of its own may be called otherwise.
         if type(self.model).call is not Layer.call:
             with paused():
-                self.model(inputs, training=False)
+                self.model(*arguments, training=False)
 
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Saves every `every_steps` steps."""

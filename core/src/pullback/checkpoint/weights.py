@@ -55,6 +55,9 @@ class WeightFile(Protocol):
     def keys(self) -> list[str]:
         """Returns the names of the weights."""
 
+    def metadata(self) -> Mapping[str, str] | None:
+        """Returns the metadata."""
+
     def get_slice(self, name: str, /) -> WeightSlice:
         """Returns a weight without reading it."""
 
@@ -314,7 +317,7 @@ def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, WeightFile]:
             )
         path = index
     if not path.name.endswith(".json"):
-        weights = _file(path, stack)
+        weights = opened_file(path, stack)
         return dict.fromkeys(weights.keys(), weights)
     try:
         with opened(path) as index_file:
@@ -324,7 +327,7 @@ def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, WeightFile]:
         raise errors.CheckpointError(
             f"{path} is not an index of weights: {error!r}; fetch it again"
         ) from error
-    opened_files = {name: _file(file, stack) for name, file in files.items()}
+    opened_files = {name: opened_file(file, stack) for name, file in files.items()}
     held = {name: set(file.keys()) for name, file in opened_files.items()}
     missing = sorted(name for name, file in weight_map.items() if name not in held[file])
     if missing:
@@ -334,7 +337,12 @@ def _open(path: Path, stack: contextlib.ExitStack) -> dict[str, WeightFile]:
     return {name: opened_files[file] for name, file in weight_map.items()}
 
 
-def _file(path: Path, stack: contextlib.ExitStack) -> WeightFile:
+def opened_file(path: Path, stack: contextlib.ExitStack) -> WeightFile:
+    """A file of weights, which is closed with a stack.
+
+    Raises:
+        CheckpointError: if it is missing or damaged.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not os.path.isfile(path):

@@ -112,6 +112,7 @@ from pullback.layers.shaping import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from pullback.layers.symbolic import Input
 from pullback.training import Trainable
 
 __all__ = [
@@ -163,6 +164,7 @@ __all__ = [
     "GlobalMaxPool3D",
     "GlobalPool",
     "GroupNormalization",
+    "Input",
     "InstanceNormalization",
     "Lambda",
     "Layer",

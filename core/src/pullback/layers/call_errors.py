@@ -95,8 +95,8 @@ def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     if isinstance(error, TypeError) and _hints.is_of_call(error):
         error.add_note(
             f"{type(layer).__name__}.call has the parameters {inspect.signature(layer.call)}; "
-            f"a layer is called with as many inputs as its call takes, and fit passes all inputs "
-            f"as one argument: `def call(self, inputs): a, b = inputs`"
+            f"a layer is called with as many inputs as its call takes: layer(a, b), and "
+            f"fit((a, b), targets)"
         )
     elif isinstance(error, TypeError) and not isinstance(error, errors.PullbackError):
         advice = _hints.keyword_note(error)

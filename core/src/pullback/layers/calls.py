@@ -8,9 +8,8 @@ from typing import Any
 
 from pullback._tree import leaves, like
 from pullback.layers.loss_terms import LossTerms
-from pullback.tensor import Tensor
 
-__all__ = ["CALLS", "FirstCall", "batch_of"]
+__all__ = ["CALLS", "FirstCall", "SymbolicCalls", "SymbolicPart", "batch_of", "shapes_in"]
 
 
 class LayerCalls(threading.local):
@@ -49,7 +48,7 @@ class FirstCall:
     __slots__ = ("batch", "number", "shapes")
 
     def __init__(self, first_input: Any, result: Any) -> None:
-        self.shapes = _shapes_in(result)
+        self.shapes = shapes_in(result)
         # A first axis of another size than the outermost call's is not the batch: positions, say.
         batch = batch_of((first_input,))
         self.batch = batch if batch == CALLS.batch else None
@@ -61,12 +60,41 @@ def batch_of(args: tuple[Any, ...]) -> int | None:
     for leaf in leaves(args[0]) if args else ():
         shape = getattr(leaf, "shape", None)
         if shape is not None:
-            return int(shape[0]) if len(shape) else None
+            size: int | None = shape[0] if len(shape) else None
+            return size
     first = args[0] if args else None
     return len(first) if isinstance(first, (list, tuple)) else None
 
 
-def _shapes_in(value: Any) -> Any:
+def shapes_in(value: Any) -> Any:
     """Returns a structure with the shapes of its tensors in their place."""
-    shapes = [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in leaves(value)]
+    shapes = [tuple(leaf.shape) if hasattr(leaf, "shape") else None for leaf in leaves(value)]
     return like(value, iter(shapes))
+
+
+class SymbolicCalls(list[Any]):
+    """Calls with symbolic tensors, which hold no state."""
+
+    opaque_state = True
+
+
+class SymbolicPart:
+    """The input or output of the only call of a layer with symbolic tensors.
+
+    An object may have another value in the attribute.
+    """
+
+    def __init__(self, position: int) -> None:
+        self._position = position
+
+    def __get__(self, layer: Any, owner: type) -> Any:
+        if layer is None:
+            return self
+        calls = layer._symbolic_calls
+        if len(calls) != 1:
+            raise AttributeError(
+                f"{layer.name} was called {len(calls)} times with symbolic tensors; keep what the "
+                f"call returns: y = layer(x), with x = pb.Input(shape)"
+            )
+        part = calls[0][self._position]
+        return part[0] if isinstance(part, tuple) and len(part) == 1 else part

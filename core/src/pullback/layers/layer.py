@@ -26,7 +26,7 @@ from pullback.layers.call_errors import (
     of_shape,
     with_path,
 )
-from pullback.layers.calls import CALLS, FirstCall, batch_of
+from pullback.layers.calls import CALLS, FirstCall, SymbolicCalls, SymbolicPart, batch_of, shapes_in
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
 from pullback.layers.policy import (
@@ -86,6 +86,11 @@ class Layer(Configurable):
     _casts: bool = False
     #: Its first call: what `summary` tells.
     _first_call: FirstCall | None = None
+    #: What it was called with, and what it returned, of symbolic tensors.
+    _symbolic_calls: SymbolicCalls = SymbolicCalls()
+    #: The symbolic tensors that it was called with, and that it returned, if it was called so once.
+    input: Any = SymbolicPart(0)
+    output: Any = SymbolicPart(1)
 
     def _begin(self) -> None:
         """Takes the active policy."""
@@ -343,6 +348,10 @@ class Layer(Configurable):
             if self._first_call is None:
                 self._first_call = FirstCall(args[0] if args else None, result)
             return result
+        except errors.SymbolicError as error:
+            if error.apply is None or CALLS.depth > 1:
+                raise
+            keep = error.apply
         except errors.PullbackError as error:
             explained = with_path(self, error, args)
             if explained is error:
@@ -359,6 +368,16 @@ class Layer(Configurable):
         finally:
             CALLS.depth -= 1
             CALLS.training = outer
+        if training is not None and training is not outer:
+            kwargs["training"] = training
+        kept: Tensor = keep(self, args, kwargs)
+        return kept
+
+    def called_with_symbols(self, args: tuple[Any, ...], result: Any) -> None:
+        """Takes note of a call with symbolic tensors."""
+        self._symbolic_calls = SymbolicCalls([*self._symbolic_calls, (args, result)])
+        if len(self._symbolic_calls) == 1 and self._first_call is not None:
+            self._first_call.batch, self._first_call.shapes = None, shapes_in(result)
 
     def _input(self, position: int, value: Any) -> Any:
         """Converts the host data in an argument; numbers and lists in the first argument only."""

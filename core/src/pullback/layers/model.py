@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pullback import errors
 from pullback._autodiff.remat import remat
 from pullback._dispatch.arguments import as_list
 from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.layers.basic import Embedding
+from pullback.layers.functional import GraphPart, ModelGraph, from_data
 from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
@@ -23,7 +24,16 @@ __all__ = ["Model", "Sequential"]
 class Model(Trainable, Layer):
     """A layer made of layers: assign them to attributes, and write `call`.
 
+    Or make it of calls: `pb.Model(inputs, outputs)`, with `pb.Input` and what layers, operators and
+    the functions of `pb` return for it. Such a model can be written as data, and made again.
+
     Train it in a loop of your own, or with `compile` and `fit` (`pb.training.Trainable`).
+
+    Args:
+        inputs: symbolic tensors: one, or a tuple, list or dict of them; None for a model that has a
+            `call` of its own.
+        outputs: the same for what is made of them: what the model returns.
+        options: see `Layer`.
 
     >>> class TwoLayers(pb.Model):
     ...     def __init__(self):
@@ -37,7 +47,79 @@ class Model(Trainable, Layer):
     (1, 2)
     >>> list(model.named_variables)
     ['first/kernel', 'first/bias', 'second/kernel', 'second/bias']
+    >>> title, tags = pb.Input((8,), name="title"), pb.Input((3,), name="tags")
+    >>> hidden = pb.relu(pb.layers.Dense(4)(title))
+    >>> joined = pb.layers.Dense(2)(pb.concat([hidden, tags], axis=-1))
+    >>> model = pb.Model((title, tags), joined)
+    >>> model({"title": pb.zeros((5, 8)), "tags": pb.zeros((5, 3))}).shape
+    (5, 2)
+
+    Raises:
+        InputTypeError: for inputs or outputs that are not symbolic tensors.
+        LayerError: for outputs that depend on other inputs.
     """
+
+    _graph: ModelGraph | None = None
+    #: The symbolic tensors of a model made of calls, in their structures.
+    inputs: Any = GraphPart("inputs")
+    outputs: Any = GraphPart("outputs")
+
+    def __init__(
+        self, inputs: Any = None, outputs: Any = None, **options: Unpack[LayerOptions]
+    ) -> None:
+        super().__init__(**options)
+        if inputs is not None or outputs is not None:
+            self._graph = ModelGraph(inputs, outputs)
+            self.layers: list[Any] = [*self._graph.layers.values()]
+            self.built = True
+
+    def call(self, *args: Any) -> Any:
+        """Returns the outputs. A model that is not made of calls has a `call` of its own."""
+        return super().call(*args) if self._graph is None else self._graph(args)
+
+    def get_layer(self, name: str) -> Layer:
+        """The layer with a name, or with a path as `sublayers` has it.
+
+        In a model made of calls, layers of one class are "dense", "dense_1" in the order of calls.
+
+        >>> x = pb.Input((4,))
+        >>> model = pb.Model(x, pb.layers.Dense(2, name="scores")(pb.layers.Dense(3)(x)))
+        >>> model.get_layer("scores").units, model.get_layer("dense").units
+        (2, 3)
+        >>> pb.Model(model.inputs, model.get_layer("dense").output)(pb.ones((5, 4))).shape
+        (5, 3)
+
+        Raises:
+            LayerError: for a name that no layer has, or several have; lists the names.
+        """
+        named = {} if self._graph is None else self._graph.layers
+        places = self.sublayers
+        known = named.get(name) or places.get(name)
+        found = [known] if known is not None else [x for x in places.values() if x.name == name]
+        if len(found) != 1:
+            what = "no layer has" if not found else f"{len(found)} layers have"
+            there = ", ".join(map(repr, named or places))
+            raise errors.LayerError(f"{self.name}: {what} the name {name!r}; there are {there}")
+        return found[0]
+
+    def constructor_arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor; the calls of a model made of them."""
+        arguments = super().constructor_arguments()
+        if self._graph is None or arguments.pop("inputs", None) is None:
+            arguments.pop("inputs", None)
+            return {name: x for name, x in arguments.items() if name != "outputs"}
+        del arguments["outputs"]
+        return {**arguments, "layers": self._graph.layers, "graph": self._graph.as_data()}
+
+    @classmethod
+    def from_constructor_arguments(cls, arguments: dict[str, Any]) -> Self:
+        """Makes a model from the result of `constructor_arguments`."""
+        graph = arguments.get("graph")
+        if graph is not None:
+            rest = {name: x for name, x in arguments.items() if name not in ("graph", "layers")}
+            inputs, outputs = from_data(graph, arguments["layers"])
+            arguments = {"inputs": inputs, "outputs": outputs, **rest}
+        return super().from_constructor_arguments(arguments)
 
     if TYPE_CHECKING:
 

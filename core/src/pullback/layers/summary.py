@@ -114,7 +114,7 @@ def _shape(result: Any, batch: int | None) -> str:
         return (
             "{" + ", ".join(f"{key}: {_shape(part, batch)}" for key, part in result.items()) + "}"
         )
-    if isinstance(result, list) or any(not isinstance(size, int) for size in result):
+    if isinstance(result, list) or any(isinstance(size, (tuple, list, dict)) for size in result):
         return "[" + ", ".join(_shape(part, batch) for part in result) + "]"
     sizes = ["batch" if not i and size == batch else str(size) for i, size in enumerate(result)]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"

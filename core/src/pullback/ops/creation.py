@@ -9,6 +9,7 @@ from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import as_number, from_any
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._hints import answer_calls
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
@@ -140,6 +141,7 @@ def empty(
     return _filled("empty", shape, 0, dtype, device)
 
 
+@takes_symbols
 def full_like(
     x: TensorLike,
     /,
@@ -158,6 +160,7 @@ def full_like(
     return _filled_like("full_like", x, fill_value, dtype, device)
 
 
+@takes_symbols
 def zeros_like(
     x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
@@ -169,6 +172,7 @@ def zeros_like(
     return _filled_like("zeros_like", x, 0, dtype, device)
 
 
+@takes_symbols
 def ones_like(
     x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
@@ -180,6 +184,7 @@ def ones_like(
     return _filled_like("ones_like", x, 1, dtype, device)
 
 
+@takes_symbols
 def empty_like(
     x: TensorLike, /, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:

@@ -10,6 +10,7 @@ from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensor, from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype, uniform
@@ -54,6 +55,7 @@ def cotangent_of(g: Tensor, dtype: DType) -> Tensor:
     return astype(g, dtype)
 
 
+@takes_symbols
 def astype(
     x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor:

@@ -6,6 +6,7 @@ import sys
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._hints import answer_calls
 from pullback.ops.arithmetic import subtract
 from pullback.ops.joining import concat, part
@@ -16,6 +17,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["diff"]
 
 
+@takes_symbols
 def diff(
     x: TensorLike,
     /,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.symbolic import takes_symbols
 from pullback.dtypes import DType, Operand, Operands, Resolution, uniform
 from pullback.ops import late, reductions
 from pullback.ops.comparison import equal
@@ -119,6 +120,7 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     return segment_sum(g, indices, x_shape[axis], axis=axis)
 
 
+@takes_symbols
 def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor:
     """The rows of a table at indices: `take` along the first axis.
 

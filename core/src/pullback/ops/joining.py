@@ -11,6 +11,7 @@ from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import may_record
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._hints import answer_calls
 from pullback.dtypes import Operands, Resolution, same
 from pullback.ops.manipulation import expand_dims, reshape, squeeze
@@ -195,6 +196,7 @@ def _halves(x: Tensor, bounds: Sequence[int], axis: int) -> list[Tensor]:
     return _halves(before, bounds[: middle + 1], axis) + _halves(behind, bounds[middle:], axis)
 
 
+@takes_symbols
 def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, which is removed (array API standard).
 
@@ -217,6 +219,7 @@ def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple([strided_slice(x, key=(*before, i, ...)) for i in range(size)])
 
 
+@takes_symbols
 def split(
     x: TensorLike, /, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[Tensor]:

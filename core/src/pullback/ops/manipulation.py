@@ -7,6 +7,7 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch import Copy, op
 from pullback._dispatch.convert import as_tensors
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
@@ -175,6 +176,7 @@ def broadcast_to(x: Tensor, /, shape: ShapeLike) -> Tensor:
 broadcast_to.vjp(x=lambda g, x_shape: unbroadcast(g, x_shape))
 
 
+@takes_symbols
 def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     """All arrays broadcast to one shape (array API standard).
 

@@ -8,6 +8,7 @@ from typing import Literal
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensors, from_any
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._hints import answer_calls
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
@@ -144,6 +145,7 @@ def meshgrid(*arrays: TensorLike, indexing: Literal["xy", "ij"] = "xy") -> tuple
     return tuple(results)
 
 
+@takes_symbols
 def one_hot(
     indices: TensorLike, num_classes: int, /, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.symbolic import takes_symbols
 from pullback._hints import answer_calls
 from pullback.dtypes import same
 from pullback.ops.indexing import take
@@ -115,6 +116,7 @@ def _(g: Tensor, x_shape: Shape, repetitions: Shape) -> Tensor:
     return reshape(apart.sum(tuple(range(0, 2 * len(sizes), 2))), tuple(x_shape))
 
 
+@takes_symbols
 def repeat(x: TensorLike, repeats: int | TensorLike, /, axis: int | None = None) -> Tensor:
     """x with each element (or slice along an axis) repeated in place (array API standard).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
@@ -10,6 +11,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback._once import once_for_each
 from pullback._tree import leaves
 from pullback.data import Dataset
 from pullback.shapes import check_number
@@ -17,7 +19,7 @@ from pullback.state import Stateful
 from pullback.tensor import Tensor
 from pullback.training.types import Structure
 
-__all__ = ["Batch", "Batches", "Columns", "of_arrays", "split"]
+__all__ = ["Batch", "Batches", "Columns", "arguments_of", "of_arrays", "split"]
 
 #: The columns of batches that are dicts: the inputs, the targets and the weights.
 Columns: TypeAlias = "Sequence[str | Sequence[str] | None]"
@@ -165,6 +167,42 @@ def _is_numbers(value: object) -> bool:
 
 # ---------------------------------------------------------------------------------------------
 # Parts.
+
+
+@once_for_each
+def _required(call: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the inputs that a class's `call` must have."""
+    kinds = inspect.Parameter
+    parameters = [*inspect.signature(call).parameters.values()][1:]
+    return tuple(
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        and parameter.default is kinds.empty
+        and parameter.name != "training"
+    )
+
+
+def arguments_of(model: object, inputs: Structure) -> Sequence[Structure]:
+    """The arguments that a model is called with for the inputs of a batch.
+
+    They are one argument, unless `call` takes several: `def call(self, image, text)`.
+
+    Raises:
+        InputValueError: for a dict with other names, or another number of inputs.
+    """
+    call = getattr(type(model), "call", None)
+    names = () if call is None else _required(call)
+    if len(names) < 2 or not isinstance(inputs, (tuple, Mapping)):
+        return (inputs,)
+    listed = ", ".join(map(repr, names))
+    if len(inputs) != len(names) or (isinstance(inputs, Mapping) and {*inputs} != {*names}):
+        got = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else str(len(inputs))
+        raise errors.InputValueError(
+            f"{type(model).__name__}.call takes the inputs {listed}, got {got}; pass them as a "
+            f"tuple in this order, or as a dict by name"
+        )
+    return [inputs[name] for name in names] if isinstance(inputs, Mapping) else inputs
 
 
 def split(element: Structure, columns: Columns | None = None) -> Batch:

@@ -63,9 +63,17 @@ class CompileConfig:
             (path, Loss(as_loss(part)), _weight_of(loss_weights, path))
             for path, part in _parts(loss)
         ]
+        for path, _ in _parts(loss_weights):
+            if all(path != other[: len(path)] for other, _, _ in self.losses):
+                raise errors.InputValueError(
+                    f"loss_weights has a weight for the output {path[-1]!r}, which has no loss; "
+                    f"the losses are for {', '.join(repr(key) for (*_, key), _, _ in self.losses)}"
+                )
         #: For each metric the path of its output, its name, and whether it takes weights.
         self.metrics: list[tuple[Path, str, Metric, bool]] = []
         for structure, takes_weights in ((metrics, False), (weighted_metrics, True)):
+            if isinstance(structure, list) and all(isinstance(x, list) for x in structure):
+                structure = dict(enumerate(structure))  # by output, as losses in a list
             for path, part in _parts(structure, many=True):
                 metric = as_metric(part)
                 self.metrics.append((path, _name(path, metric.name), metric, takes_weights))

@@ -11,7 +11,15 @@ from pullback._dispatch.arguments import as_list
 from pullback.optimizers import Optimizer
 from pullback.shapes import as_int
 from pullback.tensor import Tensor
-from pullback.training.batches import Batch, Batches, Columns, is_batches, of_arrays, split
+from pullback.training.batches import (
+    Batch,
+    Batches,
+    Columns,
+    arguments_of,
+    is_batches,
+    of_arrays,
+    split,
+)
 from pullback.training.callback import Callback, Callbacks, History
 from pullback.training.evaluation import Evaluation
 from pullback.training.loop import FitLoop, evaluate, locate, predict, step_of
@@ -120,7 +128,7 @@ class Trainable:
 
         def loss() -> Tensor:
             nonlocal predictions, values
-            predictions = self(inputs, training=True)
+            predictions = self(*arguments_of(self, inputs), training=True)
             total, values = compiled.loss_of(targets, predictions, weights, self.losses)
             return total
 
@@ -133,14 +141,14 @@ class Trainable:
     ) -> Values | None:
         """Evaluates one batch: as `train_step`, without training."""
         compiled = self.compiled
-        predictions = self(inputs, training=False)
+        predictions = self(*arguments_of(self, inputs), training=False)
         total, values = compiled.loss_of(targets, predictions, weights, self.losses)
         compiled.update_metrics(targets, predictions, weights)
         return {"loss": total, **values}
 
     def predict_step(self: TrainedModel, inputs: Structure) -> Structure:
         """Returns the outputs of the model for one batch."""
-        return self(inputs, training=False)
+        return self(*arguments_of(self, inputs), training=False)
 
     # Loops ---------------------------------------------------------------------------------------
 

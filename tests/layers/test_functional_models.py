@@ -1,0 +1,171 @@
+"""Models made of calls beside the same calls on tensors: shapes, values, errors, files."""
+
+import copy
+import json
+import pickle
+from xml.dom import minidom
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+L = pb.layers
+E = pb.errors
+RNG = np.random.default_rng(0)
+
+CALLS = [
+    lambda x, y: x + y * 2 - 1 / (y + 5),
+    lambda x, y: 2 - x @ y.mT,
+    lambda x, y: pb.concat([x, y], axis=-1)[:, 1:, ::2],
+    lambda x, y: x.reshape(-1, 4) if x.ndim == 3 else x,
+    lambda x, y: pb.where(x > y, x, 0.0).sum(axis=(1, 2)),
+    lambda x, y: pb.softmax(x, axis=-1).astype("float16"),
+    lambda x, y: pb.einsum("bti,bsi->bts", x, y),
+    lambda x, y: pb.split(x, 2, axis=-1)[1] + pb.zeros_like(y)[..., :2],
+    lambda x, y: pb.one_hot(pb.argmax(x, axis=-1), 4) + np.ones(4, "f"),
+    lambda x, y: pb.mean(pb.stack([x, y], axis=1), axis=1, keepdims=True),
+    lambda x, y: -(abs(x) ** 2) / pb.max(y, axis=-1, keepdims=True) + pb.ones((4,)),
+    lambda x, y: pb.linalg.vector_norm(x - y, axis=-1) <= 1,
+    lambda x, y: pb.matmul(x, pb.astype(y, "float32").mT),
+    lambda x, y: L.Add()([L.Dense(3)(x), L.Dense(3)(y)]),
+    lambda x, y: L.MultiHeadAttention(2, 3)(x, y),
+    lambda x, y: L.Bidirectional(L.GRU(3))(x),
+    lambda x, y: pb.Sequential([L.Dense(3), L.BatchNormalization(), L.Dropout(0.5)])(x),
+    lambda x, y: L.Lambda(pb.flip, name="turned")(x),
+    lambda x, y: {"a": [x, pb.relu(y)], "b": (L.LayerNormalization()(x),)},
+]
+
+
+def flat(value):
+    return pb.layers.functional.leaves(value)
+
+
+@pytest.mark.parametrize("f", CALLS)
+@pytest.mark.parametrize("length", [None, 6])
+def test_calls(f, length):
+    x, y = pb.Input((length, 4), name="x"), pb.Input((length, 4), name="y")
+    out = f(x, y)
+    model = pb.Model((x, y), out)
+    again = pb.Model.from_config(
+        json.loads(json.dumps(model.get_config())), custom={"flip": pb.flip}
+    )
+    for mine, other in zip(again.variables, model.variables, strict=True):
+        mine.assign(other)
+    captured = pb.function(model)
+    for batch, time in ((3, 6), (5, 6), (1, 6)) if length else ((3, 6), (5, 2)):
+        data = [pb.asarray(RNG.random((batch, time, 4), "f")) for _ in range(2)]
+        found = model(tuple(data))
+        symbolic = flat(out)
+        for tensor, symbol in zip(flat(found), symbolic, strict=True):
+            assert tensor.dtype == symbol.dtype
+            assert all(m in (None, n) for m, n in zip(symbol.shape, tensor.shape, strict=True))
+        for way in (again, captured, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            for one, other in zip(flat(way(tuple(data))), flat(found), strict=True):
+                np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+        if not model.variables:
+            for one, other in zip(flat(f(*data)), flat(found), strict=True):
+                np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_calls_use_functions_without_names_in_lambdas_only():
+    x = pb.Input((3,))
+    with pytest.raises(E.InputValueError, match="configuration"):
+        pb.Model(x, L.Lambda(lambda x: x)(x)).get_config()
+
+
+X = pb.Input((None, 4), name="x")
+
+
+@pytest.mark.parametrize(
+    ("f", "kind"),
+    [
+        (lambda: bool(X), E.SymbolicError),
+        (lambda: float(X), E.SymbolicError),
+        (lambda: np.asarray(X), E.SymbolicError),
+        (lambda: X.numpy(), E.SymbolicError),
+        (lambda: [*X], E.SymbolicError),
+        (lambda: L.Lambda(lambda y: y + X)(X), E.SymbolicError),
+        (lambda: L.Dense(3)(L.Flatten()(X)), E.LayerError),
+        (lambda: X @ pb.ones((3, 3)), E.ShapeError),
+        (lambda: X[X > 0], E.ShapeError),
+        (lambda: pb.Model(X, pb.Input((2,)) + 1), E.LayerError),
+        (lambda: pb.Model(X, 3), E.InputTypeError),
+        (lambda: pb.Model((X, X), X + 1), E.LayerError),
+        (lambda: pb.Input(3), E.InputTypeError),
+        (lambda: pb.Model(X, X * 1)(np.zeros((2, 3, 5), "f")), E.LayerError),
+        (lambda: pb.Model(X, X * 1)(np.zeros((2, 3, 4), "complex64")), E.DTypeError),
+        (lambda: pb.Model((X, pb.Input()), X * 1)({"x": 1, "z": 2}), E.InputValueError),
+        (lambda: pb.Model(X, L.Dense(2)(X)).get_layer("dens"), E.LayerError),
+        (lambda: L.Dense(2).output, AttributeError),
+    ],
+)
+def test_errors(f, kind):
+    with pytest.raises(kind):
+        f()
+    assert pb.add(1.0, 2.0).item() == 3.0
+
+
+def test_layers_keep_attributes_of_these_names():
+    class Own(pb.Model):
+        def __init__(self):
+            super().__init__()
+            self.inputs, self.output, self.outputs = L.Dense(3), L.Dense(2), [1]
+
+        def call(self, x):
+            return self.output(self.inputs(x))
+
+    assert Own()(pb.ones((2, 4))).shape == (2, 2)
+
+
+def test_shared_layers_several_outputs_and_files(tmp_path):
+    dense = L.Dense(3)
+    a, b = pb.Input((4,), name="a"), pb.Input((4,), name="b")
+    hidden = dense(a), dense(b)
+    model = pb.Model(
+        {"a": a, "b": b}, {"sum": pb.sum(hidden[0] + hidden[1], axis=-1), "b": hidden[1]}
+    )
+    assert list(model.named_variables) == ["layers/0/kernel", "layers/0/bias"]
+    data = {name: RNG.random((8, 4), "f") for name in ("b", "a")}
+    targets = {"sum": np.ones(8, "f"), "b": np.zeros((8, 3), "f")}
+    for capture in (False, True):
+        model.compile(
+            "sgd",
+            {"sum": "mse", "b": "mse"},
+            {"b": ["mae"]},
+            loss_weights={"b": 0.5},
+            capture=capture,
+        )
+        losses = model.fit(data, targets, epochs=4, verbose=False).history["loss"]
+        assert losses[-1] < losses[0]
+    assert model.predict(data)["b"].shape == (8, 3)
+    with pytest.raises(E.InputValueError, match="'su'"):
+        model.compile("sgd", {"sum": "mse"}, loss_weights={"su": 1.0})
+    path = tmp_path / "model.safetensors"
+    pb.checkpoint.save_model(model, path)
+    np.testing.assert_array_equal(pb.checkpoint.load_model(path)(data)["sum"], model(data)["sum"])
+    pb.checkpoint.save_weights(model, path)
+    with pytest.raises(E.CheckpointError, match="without a model"):
+        pb.checkpoint.load_model(path)
+    pb.plot_model(model, tmp_path / "model.svg")
+    assert len(minidom.parse(str(tmp_path / "model.svg")).getElementsByTagName("rect")) == 7
+    with pytest.raises(E.InputValueError, match=r"\.svg"):
+        pb.plot_model(model, tmp_path / "model.png")
+
+
+def test_several_inputs_of_a_call():
+    class Two(pb.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = L.Dense(1)
+
+        def call(self, a, b):
+            return self.dense(a - b)
+
+    a, b = np.ones((8, 3), "f"), np.zeros((8, 3), "f")
+    model = Two()
+    model.compile("sgd", "mse")
+    model.fit((a, b), np.ones((8, 1), "f"), verbose=False)
+    np.testing.assert_array_equal(model.predict((a, b)), model.predict({"b": b, "a": a}))
+    with pytest.raises(E.InputValueError, match="'a', 'b'"):
+        model.predict({"a": a, "c": b})
