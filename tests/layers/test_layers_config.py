@@ -80,6 +80,7 @@ MADE = {
     "Dense": (lambda: L.Dense(4, kernel_initializer=initializers.he_normal()), (2, 3)),
     "DepthwiseConv1D": (lambda: L.DepthwiseConv1D(3, depth_multiplier=2), (2, 5, 3)),
     "DepthwiseConv2D": (lambda: L.DepthwiseConv2D(3), (2, 5, 6, 3)),
+    "Discretization": (lambda: L.Discretization([-0.5, 0.0, 0.5]), (2, 3)),
     "Dropout": (lambda: L.Dropout(0.5, seed=3), (2, 3)),
     "Embedding": (lambda: L.Embedding(2, 3), (2, 4)),
     "Flatten": (lambda: L.Flatten(), (2, 3, 4)),
@@ -100,6 +101,7 @@ MADE = {
     "MaxPool2D": (lambda: L.MaxPool2D(2), (2, 5, 6, 3)),
     "MaxPool3D": (lambda: L.MaxPool3D(2), (2, 4, 4, 4, 3)),
     "MultiHeadAttention": (lambda: L.MultiHeadAttention(4, 2, num_kv_heads=2), (2, 5, 6)),
+    "Normalization": (lambda: L.Normalization(mean=[1.0, 2.0], variance=[0.5, 4.0]), (3, 2)),
     "Permute": (lambda: L.Permute((2, 1)), (2, 5, 3)),
     "RMSNormalization": (lambda: L.RMSNormalization(), (2, 5, 4)),
     "RepeatVector": (lambda: L.RepeatVector(3), (2, 5)),
@@ -120,6 +122,10 @@ MADE = {
 }
 # They take a pair, and have tests of their own.
 PAIRS = ("CutMix", "MixUp")
+# Integers and texts, as well.
+CATEGORIES = (
+    "CategoryEncoding", "Hashing", "IntegerLookup", "StringLookup", "TextVectorization"
+)  # fmt: skip
 MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
 # Bases that subclasses are made of.
 BASES = {
@@ -139,7 +145,7 @@ def again(layer):
 
 def test_every_layer_is_tried():
     public = {name for name in L.__all__ if isinstance(getattr(L, name), type)}
-    assert public - BASES == {*MADE, *MERGES, *PAIRS}
+    assert public - BASES == {*MADE, *MERGES, *PAIRS, *CATEGORIES}
 
 
 @pytest.mark.parametrize("name", MADE)

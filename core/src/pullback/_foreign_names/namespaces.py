@@ -67,7 +67,6 @@ _LAYERS = {
     "PReLU": "write `pb.prelu` in the `call` of a layer of your own, with its slope as a variable",
     "InputLayer InputSpec":
         "write `pb.Input((784,))`, or leave it out: sizes come from the first call",
-    "Normalization": "write `pb.layers.Lambda(lambda x: (x - mean) / deviation)`",
     "Resizing": "write `pb.layers.Lambda(lambda x: pb.resize(x, (32, 32)))`",
     "CenterCrop": "write `pb.layers.RandomCrop(32, 32)`: without training it cuts out the centre",
     "TimeDistributed": "not needed: `pb.layers.Dense(10)` works on the last axis of any tensor",
@@ -80,8 +79,6 @@ _LAYERS = {
         "not here: write it of `pb.layers.MultiHeadAttention(8, 64)` and "
         "`pb.layers.LayerNormalization()`",
     "Dot": "write `pb.vecdot(x, y)`",
-    "TextVectorization StringLookup CategoryEncoding":
-        "not here: write it as a function for `pb.data.Dataset.map`",
     "CrossEntropyLoss": "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)`",
     "MSELoss": "write `pb.losses.mean_squared_error(targets, predictions)`",
     "BCEWithLogitsLoss BCELoss": "write `pb.losses.sigmoid_cross_entropy(labels, logits)`",

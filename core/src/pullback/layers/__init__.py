@@ -85,6 +85,12 @@ from pullback.layers.pooling import (
     MaxPool3D,
     Pool,
 )
+from pullback.layers.preprocessing import (
+    CategoryEncoding,
+    Discretization,
+    Hashing,
+    Normalization,
+)
 from pullback.layers.recurrent import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN
 from pullback.layers.regularization import (
     Dropout,
@@ -113,6 +119,7 @@ from pullback.layers.shaping import (
     ZeroPadding3D,
 )
 from pullback.layers.symbolic import Input
+from pullback.layers.text import IntegerLookup, StringLookup, TextVectorization
 from pullback.training import Trainable
 
 __all__ = [
@@ -134,6 +141,7 @@ __all__ = [
     "AveragePool3D",
     "BatchNormalization",
     "Bidirectional",
+    "CategoryEncoding",
     "Concatenate",
     "Conv",
     "Conv1D",
@@ -152,6 +160,7 @@ __all__ = [
     "DepthwiseConv",
     "DepthwiseConv1D",
     "DepthwiseConv2D",
+    "Discretization",
     "Dropout",
     "Embedding",
     "Flatten",
@@ -165,7 +174,9 @@ __all__ = [
     "GlobalPool",
     "GroupNormalization",
     "Input",
+    "Hashing",
     "InstanceNormalization",
+    "IntegerLookup",
     "Lambda",
     "Layer",
     "LayerNormalization",
@@ -181,6 +192,7 @@ __all__ = [
     "Model",
     "MultiHeadAttention",
     "Multiply",
+    "Normalization",
     "Permute",
     "Policy",
     "Pool",
@@ -207,7 +219,9 @@ __all__ = [
     "SpatialDropout1D",
     "SpatialDropout2D",
     "SpatialDropout3D",
+    "StringLookup",
     "Subtract",
+    "TextVectorization",
     "UpSampling",
     "UpSampling1D",
     "UpSampling2D",

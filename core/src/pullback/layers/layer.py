@@ -45,6 +45,7 @@ from pullback.random import default_generator
 from pullback.shapes import as_shape
 from pullback.state import VariableList, objects
 from pullback.state.serialization import Configurable, make
+from pullback.strings import StringTensor, is_text
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -386,6 +387,8 @@ class Layer(Configurable):
             return value
         if hasattr(kind, "__pullback_tensor__"):
             return from_any(value)
+        if is_text(value):
+            return StringTensor(value)
         if hasattr(kind, "__array__"):
             return from_any(value, None, self._device())
         if position == 0 and kind in SCALAR_TYPES:

@@ -16,6 +16,7 @@ from pullback._tree import leaves
 from pullback.data import Dataset
 from pullback.shapes import check_number
 from pullback.state import Stateful
+from pullback.strings import StringTensor
 from pullback.tensor import Tensor
 from pullback.training.types import Structure
 
@@ -248,7 +249,7 @@ def _column(element: Structure, names: str | Sequence[str] | None) -> Structure:
 
 def _tensors(value: Structure) -> Structure:
     """Converts arrays of other libraries to tensors; a list of numbers is one array."""
-    if type(value) is Tensor or value is None:
+    if type(value) is Tensor or type(value) is StringTensor or value is None:
         return value
     if isinstance(value, tuple):
         items = [_tensors(item) for item in value]
