@@ -39,6 +39,13 @@ LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "Reshape": (((3, 1),), (2, 3)),
     "SimpleRNN": ((2,), (2, 3, 4)),
     "Softmax": ((), (2, 3)),
+    "CategoryEncoding": ((3,), (2, 3)),
+    "Discretization": (([0.5, 2.0],), (2, 3)),
+    "Hashing": ((3,), (2, 3)),
+    "Normalization": ((None,), (2, 3)),
+    "IntegerLookup": (([1, 2],), (2, 3)),
+    "StringLookup": ((["a", "b"],), (2, 3)),
+    "TextVectorization": ((), (2, 3)),
     "RandomBrightness": ((0.1,), (2, 4, 4, 3)),
     "RandomContrast": ((0.1,), (2, 4, 4, 3)),
     "RandomCrop": ((2, 2), (2, 4, 4, 3)),
@@ -89,15 +96,22 @@ HOOKS = {
 HOOKS_OF = (pb.callbacks.Checkpoint.save,)
 
 
+def _input_of(name: str, shape: tuple[int, ...]) -> Any:
+    if name in ("StringLookup", "TextVectorization"):
+        return ["a", "b"]
+    integers = ("CategoryEncoding", "Embedding", "Hashing", "IntegerLookup")
+    return pb.ones(shape, dtype="int32" if name in integers else None)
+
+
 def layers() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yields layers that have been called once."""
 
     def made(name: str, args: tuple[Any, ...], *shapes: tuple[int, ...]) -> Callable[[], object]:
         def make() -> object:
             layer = getattr(L, name)(*args)
-            inputs = [
-                pb.ones(shape, dtype="int32" if name == "Embedding" else None) for shape in shapes
-            ]
+            inputs = [_input_of(name, shape) for shape in shapes]
+            if hasattr(layer, "adapt"):
+                layer.adapt(inputs[0])
             layer(*inputs) if len(inputs) == 1 else layer(inputs)
             return layer
 

@@ -106,9 +106,13 @@ class StringLookup(Layer):
             raise errors.InputValueError(
                 f"num_oov_indices must be 0 or more, got {num_oov_indices}"
             )
+        kind = type(self._default)
+        for name, token in (("mask_token", mask_token), ("oov_token", oov_token)):
+            if token is not None and type(token) is not kind:
+                raise errors.InputTypeError(f"{name} is {token!r}; write a {kind.__name__} or None")
         self.mask_token = mask_token
         self.oov_token = self._default if oov_token is None else oov_token
-        self.max_tokens = max_tokens
+        self.max_tokens = None if max_tokens is None else as_int(max_tokens, "max_tokens: a number")
         self.invert = bool(invert)
         self.output_mode = checked_mode(output_mode)
         self.vocabulary = Vocabulary()
@@ -202,7 +206,8 @@ class StringLookup(Layer):
         return _text(x)
 
     def _tokens(self, x: Any) -> Iterator[Token]:
-        return _flat(self._values(x)) if len(x) else iter(())
+        values = [] if isinstance(x, list) and not x else self._values(x)
+        return _flat(values if isinstance(values, list) else [values])
 
     def _as_tokens(self, values: Any) -> Any:
         return StringTensor(values)
@@ -285,7 +290,11 @@ class TextVectorization(Layer):
         if checked_mode(output_mode) == "one_hot":
             raise errors.InputValueError('output_mode is one of "int", "multi_hot", "count"')
         self.output_mode = output_mode
-        self.output_sequence_length = output_sequence_length
+        self.output_sequence_length = (
+            None
+            if output_sequence_length is None
+            else as_int(output_sequence_length, "output_sequence_length: a number of words")
+        )
         self.lookup = StringLookup(vocabulary, mask_token="", max_tokens=max_tokens)
 
     @property
@@ -372,7 +381,7 @@ def _chosen(name: str, value: Any, known: Mapping[str, Callable[..., Any]]) -> C
 def _elements(data: Any, steps: int | None) -> Iterator[Any]:
     """The arrays of a dataset, of whose tuples the first part counts; or one array."""
     if is_text(data) or hasattr(type(data), "__array__") or isinstance(data, list):
-        if len(data):
+        if not isinstance(data, list) or data:
             yield data
         return
     for number, element in enumerate(data):
