@@ -134,20 +134,24 @@ def functions() -> Iterator[Target]:
         yield name, lambda function=function: function
 
 
-def methods(choose: random.Random, share: float = 1.0) -> Iterator[Target]:
+def methods(seed: int, share: float = 1.0) -> Iterator[Target]:
     """Yields the methods of some of the public objects, for each call of another object."""
     for name, make in objects.samples():
-        if choose.random() < share:
+        if random.Random(f"{seed} {name}").random() < share:
             for method in objects.methods(make()):
                 yield f"{name}.{method}", lambda make=make, method=method: getattr(make(), method)
 
 
-def faults(choose: random.Random, targets: Iterable[Target], calls: int) -> list[str]:
-    """Calls each target some times; returns what was raised that must not be."""
+def faults(seed: int, targets: Iterable[Target], calls: int) -> list[str]:
+    """Calls each target some times; returns what was raised that must not be.
+
+    A name decides with the seed what its calls get: a new name changes nothing for the others.
+    """
     found, unraisable = [], []
     hook, sys.unraisablehook = sys.unraisablehook, lambda args: unraisable.append(args.exc_value)
     try:
         for name, make in targets:
+            choose = random.Random(f"{seed} {name}")
             for _ in range(calls):
                 function = make()
                 args, kwargs = arguments(choose, function)
@@ -175,13 +179,12 @@ def faults(choose: random.Random, targets: Iterable[Target], calls: int) -> list
 
 @pytest.mark.usefixtures("elsewhere")
 def test_some() -> None:
-    assert not faults(random.Random(0), functions(), calls=2)
+    assert not faults(0, functions(), calls=2)
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_some_methods() -> None:
-    choose = random.Random(1)
-    assert not faults(choose, methods(choose, share=0.3), calls=1)
+    assert not faults(1, methods(1, share=0.3), calls=1)
 
 
 def test_there_is_an_object_of_every_layer() -> None:
@@ -200,8 +203,7 @@ def test_there_is_an_object_of_every_layer() -> None:
 def test_many(seed: int) -> None:
     # Here an error of Python's for a value may pass; one of an attribute, an index or a key, and
     # what is printed when an object ends, may not.
-    choose = random.Random(seed)
-    found = [*faults(choose, functions(), 10), *faults(choose, methods(choose), 10)]
+    found = [*faults(seed, functions(), 10), *faults(seed, methods(seed), 10)]
     assert not [
         it for it in found if not re.search(r": (TypeError|ValueError|UFuncTypeError): ", it)
     ]

@@ -168,7 +168,7 @@ class RandomFlip(Augmentation):
         **options: Unpack[AugmentationOptions],
     ) -> None:
         super().__init__(**options)
-        if mode not in self._AXES:
+        if not isinstance(mode, str) or mode not in self._AXES:
             raise errors.InputValueError(
                 f"mode is one of {', '.join(map(repr, self._AXES))}, got {mode!r}"
             )
@@ -260,7 +260,7 @@ class _Moved(Augmentation):
             ("fill_mode", fill_mode, ("reflect", "wrap", "nearest", "constant")),
             ("interpolation", interpolation, ("bilinear", "nearest")),
         ):
-            if value not in known:
+            if not isinstance(value, str) or value not in known:
                 raise errors.InputValueError(
                     f"{name} is one of {', '.join(map(repr, known))}, got {value!r}"
                 )

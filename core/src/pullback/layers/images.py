@@ -102,7 +102,7 @@ def data_format_of(name: str) -> DataFormat:
     Raises:
         InputValueError: for an unknown one.
     """
-    lowered = lower(name)
+    lowered = lower(name) if isinstance(name, str) else None
     if lowered == "channels_last":
         return "channels_last"
     if lowered == "channels_first":

@@ -348,7 +348,9 @@ def batches(data: Data, steps: int | None = None) -> Iterator[Tensor]:
     if hasattr(type(data), "__array__") or isinstance(data, (list, int, float)):
         yield from_any(data)
         return
-    for number, element in enumerate(data):  # type: ignore[arg-type]
+    if not isinstance(data, Iterable):
+        raise errors.InputTypeError(f"adapt takes an array or a dataset, got {type(data).__name__}")
+    for number, element in enumerate(data):
         if number == steps:
             return
         yield from_any(element[0] if isinstance(element, tuple) else element)

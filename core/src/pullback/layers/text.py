@@ -371,7 +371,7 @@ def _chosen(name: str, value: Any, known: Mapping[str, Callable[..., Any]]) -> C
     if callable(value):
         function: Callable[..., Any] = value
         return function
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise errors.InputValueError(
             f"{name} is one of {', '.join(map(repr, known))}, or a function; got {value!r}"
         )
@@ -384,10 +384,18 @@ def _elements(data: Any, steps: int | None) -> Iterator[Any]:
         if not isinstance(data, list) or data:
             yield data
         return
-    for number, element in enumerate(data):
+    for number, element in enumerate(_iterable(data)):
         if number == steps:
             return
         yield element[0] if isinstance(element, tuple) else element
+
+
+def _iterable(data: Any) -> Iterable[Any]:
+    if not isinstance(data, Iterable):
+        raise errors.InputTypeError(
+            f"adapt takes strings, or arrays, lists and datasets of them, got {type(data).__name__}"
+        )
+    return data
 
 
 def _text(x: Any) -> Any:
