@@ -116,9 +116,6 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
     return concat([expand_dims(array, axis) for array in arrays], axis=axis)
 
 
-stack.vjp(arrays=lambda g, axis: unstack(g, axis=axis))
-
-
 # ---------------------------------------------------------------------------------------------
 # Splitting.
 
@@ -217,6 +214,9 @@ def unstack(x: TensorLike, /, axis: int = 0) -> tuple[Tensor, ...]:
         return tuple([squeeze(row, axis) for row in _halves(x, range(size + 1), axis)])
     before = (slice(None),) * axis
     return tuple([strided_slice(x, key=(*before, i, ...)) for i in range(size)])
+
+
+stack.vjp(arrays=lambda g, axis: unstack(g, axis=axis))
 
 
 @takes_symbols

@@ -193,7 +193,7 @@ class Network(keras.Model):
         return layer
 
     @property
-    def layers(self) -> list[Any]:
+    def layers(self) -> list[Any]:  # type: ignore[override]
         """The layers that have been tracked."""
         return list(vars(self).get("tracked", ()))
 

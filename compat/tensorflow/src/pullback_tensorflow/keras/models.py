@@ -28,7 +28,7 @@ class Model(Layer, _Model):
     """
 
     @property
-    def layers(self) -> list[Any]:
+    def layers(self) -> list[Any]:  # type: ignore[override]
         """The layers in it, without those that are inside of these."""
         paths = sorted(self.sublayers, key=len)
         inner = {path for path in paths if any(path.startswith(f"{one}/") for one in paths)}
