@@ -277,8 +277,13 @@ def _answer_methods(cls: type, names: Iterable[str]) -> None:
             setattr(cls, name, type(value)(answering(value.__func__)))
 
 
-def answering(function: Callable[..., T]) -> Callable[..., T]:
-    """Returns the function with errors on arguments that do not fit which say what to write."""
+def answering(function: Callable[..., T], *, keeps_symbols: bool = False) -> Callable[..., T]:
+    """Returns the function with errors on arguments that do not fit which say what to write.
+
+    Args:
+        function: the function.
+        keeps_symbols: whether a call with symbolic tensors is kept as one call.
+    """
     if hasattr(function, "__wrapped__"):
         return function
 
@@ -287,6 +292,9 @@ def answering(function: Callable[..., T]) -> Callable[..., T]:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
+            if keeps_symbols and getattr(error, "apply", None) is not None:
+                kept: T = error.apply(call, args, kwargs)  # type: ignore[attr-defined]
+                return kept
             if not is_of_call(error):
                 raise
             explained = _explained(function, args, kwargs, error)

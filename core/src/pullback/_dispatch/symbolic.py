@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from pullback import errors
+from pullback._hints import answering
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: Such functions by name, for configurations of models.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def takes_symbols(function: Callable[P, R]) -> Callable[P, R]:
+def takes_symbols(function: F) -> F:
     """Decorates a function of `pb` that is not an op and looks at more of a tensor than ops do."""
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except errors.SymbolicError as error:
-            if error.apply is None:
-                raise
-            return cast("R", error.apply(call, args, kwargs))
-
+    call = answering(function, keeps_symbols=True)
     FUNCTIONS[function.__name__] = call
-    return call
+    return cast("F", call)

@@ -12,7 +12,7 @@ from pullback._replacing import as_path
 from pullback.callbacks.watching import MetricWatch
 from pullback.checkpoint import Checkpoint as Saved
 from pullback.checkpoint import CheckpointManager
-from pullback.layers import Layer
+from pullback.layers import Layer, Model
 from pullback.random import default_generator
 from pullback.shapes import as_int
 from pullback.training.batches import arguments_of
@@ -172,7 +172,7 @@ class Checkpoint(Callback):
             call.bind(*arguments)
         except TypeError:
             return  # A model with steps of its own may be called otherwise.
-        if type(self.model).call is not Layer.call:
+        if type(self.model).call not in (Layer.call, Model.call):
             with paused():
                 self.model(*arguments, training=False)
 

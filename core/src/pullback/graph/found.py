@@ -19,6 +19,7 @@ from pullback.graph.signature import (
     key_of,
     parameters_of,
 )
+from pullback.shapes import Shape
 from pullback.tensor import Tensor
 
 #: Where the programs of a signature fail to fit so many times, one after the other, only every
@@ -130,13 +131,6 @@ class KnownSignature:
         return self._owner.miss(args, kwargs)
 
 
-class _Anything:
-    """Has all there is in it."""
-
-    def __contains__(self, value: object) -> bool:
-        return True
-
-
 class SignatureForm:
     """The signatures of one form, by their keys.
 
@@ -152,8 +146,8 @@ class SignatureForm:
     def __init__(self, owner: Caller, f: Callable[..., Any], signature: Signature) -> None:
         self.entries: dict[Any, KnownSignature] = {}
         self._owner = owner
-        #: The sizes of tensors and arrays.
-        self._sizes: set[int] = set()
+        #: The shapes of tensors and arrays.
+        self._shapes: set[Shape] = set()
         self.leaves = signature.without_values().leaves()
         source = Source(
             "find",
@@ -162,7 +156,7 @@ class SignatureForm:
                 "ABSENT": ABSENT, "missed": no_other, "recorded": SharedCount(),
                 "Tensor": Tensor, "equal": equal, "key_of": key_of, "prefer": self._prefer,
                 "get": self.entries.get, "miss": owner.miss, "eagerly": owner.run_eagerly, "f": f,
-                "full": False, "entered": False, "sizes": self._sizes,
+                "full": False, "entered": False, "shapes": self._shapes,
             },
         )  # fmt: skip
         code = KeyCode(source, signature)
@@ -170,7 +164,7 @@ class SignatureForm:
         converts = any(leaf.kind == "array" for leaf in signature.leaves())
         late = f"eagerly({code.args}, kwargs)" if converts else f"f({code.call})"
         if code.arrays:  # a faster test than that of the key
-            is_late = " or ".join(f"{array}.size not in sizes" for array in code.arrays)
+            is_late = " or ".join(f"{array}.shape not in shapes" for array in code.arrays)
             with source.block(f"if full and ({is_late}):"):
                 source.line("if not entered:", "    prefer()", f"return {late}")
         with source.block(f"if (entry := get({code.key})) is not None:"):
@@ -183,10 +177,7 @@ class SignatureForm:
         entry = self.entries[signature.key] = KnownSignature(owner, signature.without_values())
         for leaf in signature.leaves():
             if leaf.kind in ("tensor", "array"):
-                size = (leaf.value._array if leaf.kind == "tensor" else leaf.value).size
-                if type(size) is not int:  # a method, as in some libraries
-                    self.run.__globals__["sizes"] = _Anything()
-                self._sizes.add(size)
+                self._shapes.add((leaf.value._array if leaf.kind == "tensor" else leaf.value).shape)
         return entry
 
     def _prefer(self) -> None:

@@ -10,7 +10,7 @@ from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_tensor, from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
-from pullback._dispatch.symbolic import takes_symbols
+from pullback._dispatch.symbolic import FUNCTIONS
 from pullback._operators import OPERATORS
 from pullback.devices import DeviceLike
 from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_dtype, uniform
@@ -55,7 +55,6 @@ def cotangent_of(g: Tensor, dtype: DType) -> Tensor:
     return astype(g, dtype)
 
 
-@takes_symbols
 def astype(
     x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor:
@@ -79,7 +78,13 @@ def astype(
     [1, -1]
     """
     dtype = as_dtype(dtype)
-    tensor = from_any(x)
+    try:
+        tensor = from_any(x)
+    except errors.SymbolicError as error:
+        if error.apply is None:
+            raise
+        kept: Tensor = error.apply(astype, (x, dtype), {} if device is None else {"device": device})
+        return kept
     if device is not None:
         tensor = to_device(tensor, device)
     source = tensor.dtype
@@ -118,7 +123,7 @@ def _check_storage(source: DType, dtype: DType, backend: Backend) -> None:
         )
 
 
-OPERATORS.astype = astype
+OPERATORS.astype = FUNCTIONS["astype"] = astype
 
 
 # ---------------------------------------------------------------------------------------------
