@@ -28,6 +28,8 @@ class Operators:
     var: Callable[..., Tensor]
     asarray: Callable[..., Tensor]
     astype: Callable[..., Tensor]
+    #: The op of `astype`, for a dtype that the device has and values that can be converted.
+    convert: Callable[[Tensor, Any], Tensor]
     bitwise_invert: Callable[..., Tensor]
     full: Callable[..., Tensor]
     imag: Callable[..., Tensor]

@@ -340,11 +340,12 @@ def alike(op: Op, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     resolved = op.resolutions.get(operands)
     if resolved is None:
         return x1, x2
+    # They have been converted by `astype` before, which has checked the dtypes.
     try:
         if operands[0] != resolved[0]:
-            x1 = OPERATORS.astype(x1, resolved[0])
+            x1 = OPERATORS.convert(x1, resolved[0])
         if operands[1] != resolved[1]:
-            x2 = OPERATORS.astype(x2, resolved[1])
+            x2 = OPERATORS.convert(x2, resolved[1])
     except errors.PullbackError as error:
         raise wrap_op_error(op, error) from error.__cause__
     return x1, x2

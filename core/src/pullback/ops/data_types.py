@@ -124,6 +124,7 @@ def _check_storage(source: DType, dtype: DType, backend: Backend) -> None:
 
 
 OPERATORS.astype = FUNCTIONS["astype"] = astype
+OPERATORS.convert = _convert
 
 
 # ---------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ _and: Any = np.logical_and.reduce
 _FEW = 64
 #: Up to this many elements, a copy whose summed axes are the last costs less than partial sums.
 _SMALL = 4096
+#: Up to this many elements, NumPy's loop over short rows costs less than a call of BLAS.
+_FEW_ROWS = 1024
 #: Rows per partial sum, and the elements of a row that stays in the first-level cache.
 _ROWS = 32
 _ROW = 4096
@@ -72,7 +74,7 @@ def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
     if x.size <= _FEW or x.dtype.kind in "iu":
         return _add(x, axis, None, None, keepdims)
     if x.flags.c_contiguous and (axis is None or axis == (ndim - 1,)):
-        if axis is None or x.shape[-1] > _ROWS:
+        if axis is None or x.shape[-1] > _ROWS or x.size <= _FEW_ROWS:
             return _add(x, axis, None, None, keepdims)
         # Many short rows: BLAS adds them several times faster than a loop that starts for each.
         total = row_totals(x.reshape(-1, x.shape[-1]))
