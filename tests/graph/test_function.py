@@ -116,6 +116,41 @@ def test_models_and_layers_are_captured():
     ]
 
 
+def test_a_copy_of_an_instance_has_captured_methods_of_its_own():
+    class Scaled:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @pb.function
+        def scale(self, x):
+            return x * self.factor
+
+    first = Scaled(2.0)
+    for _ in range(3):
+        first.scale(pb.ones(1))
+    second, third = copy.copy(first), Scaled(0.0)
+    second.factor = 9.0
+    vars(third).update(vars(first), factor=5.0)
+    for _ in range(4):
+        found = [each.scale(pb.ones(1)).item() for each in (first, second, third)]
+        assert found == [2.0, 9.0, 5.0]
+
+
+@pytest.mark.parametrize("name", ["self", "args", "kwargs", "f", "result", "x0", "missed"])
+def test_parameters_may_have_any_name(name):
+    """Given by keyword or by position, in every call, and while a tape records."""
+    space = {}
+    exec(f"def f({name}, b=1.0): return {name} * b", space)
+    captured = pb.function(space["f"])
+    x = pb.asarray(3.0)
+    for _ in range(4):
+        assert captured(**{name: x}, b=2.0).item() == captured(x, 2.0).item() == 6.0
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = captured(**{name: x})
+        assert tape.gradient(y, x).item() == 1.0
+
+
 def test_methods_of_instances_without_a_dict():
     class Slim:
         __slots__ = ("__weakref__", "factor")

@@ -30,6 +30,23 @@ LAYERS = {
     "UpSampling2D": (lambda: L.UpSampling2D(2), (2, 4, 4, 3)),
     "LSTM": (lambda: L.LSTM(3), (2, 4, 3)),
     "Bidirectional": (lambda: L.Bidirectional(L.LSTM(3)), (2, 4, 3)),
+    "Conv1D": (lambda: L.Conv1D(2, 2, padding="causal"), (2, 4, 3)),
+    "Conv2DTranspose": (lambda: L.Conv2DTranspose(2, 2), (2, 4, 4, 3)),
+    "DepthwiseConv2D": (lambda: L.DepthwiseConv2D(2), (2, 4, 4, 3)),
+    "SeparableConv2D": (lambda: L.SeparableConv2D(2, 2), (2, 4, 4, 3)),
+    "MultiHeadAttention": (lambda: L.MultiHeadAttention(2, 2), (2, 4, 4)),
+    "GRU": (lambda: L.GRU(3, return_sequences=True), (2, 4, 3)),
+    "SimpleRNN": (lambda: L.SimpleRNN(3), (2, 4, 3)),
+    "SpatialDropout2D": (lambda: L.SpatialDropout2D(0.5), (2, 4, 4, 3)),
+    "GlobalMaxPool2D": (L.GlobalMaxPool2D, (2, 4, 4, 3)),
+    "AdaptiveMaxPool2D": (lambda: L.AdaptiveMaxPool2D(2), (2, 4, 4, 3)),
+    "Cropping2D": (lambda: L.Cropping2D(1), (2, 4, 4, 3)),
+    "Normalization": (lambda: L.Normalization(mean=0.5, variance=2.0), (2, 4)),
+    "Discretization": (lambda: L.Discretization([0.5]), (2, 4)),
+    "RandomFlip": (L.RandomFlip, (2, 4, 4, 3)),
+    "RandomCrop": (lambda: L.RandomCrop(2, 2, padding=1), (2, 4, 4, 3)),
+    "RandomZoom": (lambda: L.RandomZoom(0.5), (2, 4, 4, 3)),
+    "RandomContrast": (lambda: L.RandomContrast(0.5), (2, 4, 4, 3)),
     "Sequential": (lambda: pb.Sequential([L.Dense(2)]), (2, 4)),
 }
 
@@ -61,6 +78,28 @@ def test_each_attribute_that_a_call_reads_is_compared(name):
         vars(layer)[attribute] = object()
         assert any(attribute in guard.what for guard in program.unmet()), attribute
         vars(layer)[attribute] = before
+    assert not program.unmet()
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_an_attribute_that_matters_to_a_layer_is_compared(name, training):
+    """Wherever below `call` it is read: a call without it fails, or gives something else."""
+    make, shape = LAYERS[name]
+    layer = make()
+    x = pb.asarray(np.ones(shape, np.int32 if name == "Embedding" else np.float32))
+    captured = pb.function(lambda x: layer(x, training=training))
+    for _ in range(3):
+        captured(x)
+    (program,) = captured._all()
+    for attribute in [name for name in vars(layer) if not name.startswith("_")]:
+        before = {**vars(layer)}
+        vars(layer)[attribute] = object()
+        try:
+            layer(x, training=training)
+        except Exception:
+            assert program.unmet(), attribute
+        vars(layer).update(before)
     assert not program.unmet()
 
 

@@ -74,7 +74,7 @@ class Caller:
     def _missed_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.call(*given(args), **kwargs)
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Does a call, in whatever way."""
         raise NotImplementedError
 

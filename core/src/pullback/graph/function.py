@@ -98,7 +98,8 @@ class Function(Caller, Generic[P, R]):
         if instance is None:
             return self
         kept = getattr(instance, "__dict__", _NONE).get(self._kept_as)
-        if kept is None or kept[0] is not self:
+        # A copy of an instance has what the instance kept, which is bound to that.
+        if kept is None or kept[0] is not self or kept[1]._f.__self__ is not instance:
             kept = self._bound.get(id(instance)) or self._keep(instance)
         return kept[1]
 
@@ -129,7 +130,7 @@ class Function(Caller, Generic[P, R]):
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
             """Calls the function."""
 
-    def call(self, *args: Any, **kwargs: Any) -> R:
+    def call(self, /, *args: Any, **kwargs: Any) -> R:
         """Does a call, in whatever way."""
         if RECORDING.count:
             state = LOCAL.state
@@ -517,7 +518,7 @@ class _Taped(Function[..., Any]):
         super().__init__(f, strict=strict, limit=limit)
         self._enters = False
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the function while the tape records."""
         result = self.first(*args, **kwargs)
         return self._find(args, kwargs) if result is MISS else result

@@ -31,8 +31,9 @@ if sys.version_info >= (3, 12):
 
 #: Names of attributes, each of the value of the one before.
 Chains = tuple[tuple[str, ...], ...]
-#: Files of the framework whose methods named `call` read attributes of a layer.
+#: Files of the framework whose methods read attributes of a layer; but for what calls layers.
 _LAYERS = str(Path(__file__).parents[1] / "layers")
+_MACHINERY = ("layer.py", "calls.py", "loss_terms.py", "policy.py", "symbolic.py", "functional.py")
 #: The framework's code that has been met, by identity, as hashing code takes long; and what it
 #: reads of its first argument. That of generated functions may end, and is kept while a trace runs.
 _FRAMEWORK: dict[int, tuple[CodeType, Chains]] = {}
@@ -284,8 +285,13 @@ class _Followed(Stack):
 
 
 def _is_of_layer(code: CodeType) -> bool:
-    """Returns whether code is the `call` of a layer of the framework."""
-    return code.co_name == "call" and code.co_filename.startswith(_LAYERS)
+    """Returns whether code is a method of a layer of the framework, which its `call` may call."""
+    return (
+        code.co_filename.startswith(_LAYERS)
+        and not code.co_filename.endswith(_MACHINERY)
+        and code.co_argcount > 0
+        and code.co_varnames[0] == "self"
+    )
 
 
 def _chains_of(code: CodeType) -> Chains:
