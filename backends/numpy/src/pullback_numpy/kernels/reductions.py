@@ -47,7 +47,7 @@ _PLAIN = frozenset("fdFDlLqQ")
 
 def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     if dtype is None and x.dtype.char in _PLAIN:
-        if x.size <= _FEW:
+        if x.size <= _FEW or (axis is None and x.flags.c_contiguous):
             return _add(x, axis, None, None, keepdims)
         return tree_sum(x, axis, keepdims)
     wide, result = accumulation(x, dtype)
@@ -159,7 +159,7 @@ def _prod(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
 
 def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
     if x.dtype.char in _PLAIN:
-        if x.size <= _FEW:
+        if x.size <= _FEW or (axis is None and x.flags.c_contiguous):
             total = _add(x, axis, None, None, keepdims)
         else:
             total = tree_sum(x, axis, keepdims)
@@ -187,6 +187,8 @@ def _extremum(ufunc: Any) -> Kernel:
     """max or min."""
 
     def kernel(x: Array, *, axis: Any, keepdims: bool) -> Any:
+        if x.size < 4 * _LANES and x.itemsize > 2:
+            return ufunc.reduce(x, axis, None, None, keepdims)
         x, narrow = widened(x), x
         if x.size >= 4 * _LANES and axis is not None and len(axis) == 1 and x.flags.c_contiguous:
             (along,) = axis
