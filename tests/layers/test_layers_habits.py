@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,24 @@ class Net(pb.Model):
     net(pb.ones((1, 2)))
     assert type(net).__module__ == "builtins"
     assert net.parameter_count == 9
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_error_about_what_is_in_the_inputs_stays_that(nested: bool) -> None:
+    x = pb.ones((2, 3))
+    for part, inputs, kind in (
+        (operator.itemgetter("zz"), {"a": x}, KeyError),
+        (operator.itemgetter(2), [x, x], IndexError),
+    ):
+        model = pb.Sequential([pb.Sequential([part]) if nested else part])
+        with pytest.raises(kind) as raised:
+            model(inputs)
+        assert "called with" in "".join(raised.value.__notes__)
+
+
+@pytest.mark.parametrize("wrong", [object(), None, {1, 2}, "text", [["text"]]])
+def test_inputs_of_another_kind_are_named(wrong: Any) -> None:
+    for make in (lambda: L.Embedding(3, 2), lambda: L.LSTM(2)):
+        for layer in (make(), pb.Sequential([make()])):
+            with pytest.raises(pb.errors.InputTypeError, match="takes tensors or arrays of number"):
+                layer(wrong)

@@ -1,5 +1,7 @@
 """Products with derivatives, rules of one's own, implicit functions, and the check of gradients."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,72 @@ class TestProducts:
         np.testing.assert_allclose(flat(found), flat(expected))
 
 
+# Structures ---------------------------------------------------------------------------------------
+
+
+def random_structure(draw, depth=3):
+    """Dicts, lists, tuples and Nones around tensors of different shapes."""
+    if depth == 0 or draw.random() < 0.3:
+        return values(*draw.choice([(), (2,), (2, 2)]))
+    items = [random_structure(draw, depth - 1) for _ in range(draw.randint(2, 3))]
+    kind = draw.choice([list, tuple, dict, dict])
+    if kind is dict:
+        return {**dict(zip("abc", items, strict=False)), "none": None}
+    return kind(items)
+
+
+def shuffled(draw, tree):
+    """The same values under the same keys, in another order."""
+    if isinstance(tree, dict):
+        keys = draw.sample(list(tree), len(tree))
+        return {key: shuffled(draw, tree[key]) for key in keys}
+    return type(tree)(shuffled(draw, t) for t in tree) if isinstance(tree, (list, tuple)) else tree
+
+
+def directions(tree):
+    return pb.tree.map(lambda x: values(*x.shape), tree)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_keys_say_which_tangent_is_whose(seed):
+    draw = random.Random(seed)
+    x = {"first": random_structure(draw), "second": random_structure(draw), "last": values(2)}
+    weights = values(50)
+
+    def outputs(tree):
+        count = iter(range(50))
+        return pb.tree.map(lambda leaf: pb.sin(leaf * weights[next(count)]), tree)
+
+    def loss(tree):
+        return sum(pb.sum(leaf) ** 3 * weights[i] for i, leaf in enumerate(pb.tree.leaves(tree)))
+
+    for way in (
+        lambda v: pb.jvp(outputs, (x,), (v,))[1],
+        lambda v: pb.linearize(outputs, x)[1](v),
+        lambda v: pb.vjp(outputs, x)[1](v)[0],
+        lambda v: pb.hvp(loss, x, v),
+        lambda v: pb.gauss_newton_product(outputs, loss, x, v),
+    ):
+        v = directions(x)
+        np.testing.assert_array_equal(flat(way(shuffled(draw, v))), flat(way(v)))
+        for wrong in ({**v, "more": values(2)}, {k: v[k] for k in ("first", "last")}):
+            with pytest.raises(pb.errors.InputValueError, match="another structure"):
+                way(wrong)
+
+
+def test_tangents_of_numbers():
+    """Python's numbers and lists stand for tensors on either side."""
+    f = lambda d: d["a"] + d["b"] * 3  # noqa: E731
+    push = pb.linearize(f, {"a": 2.0, "b": 3.0})[1]
+    assert float(push({"b": 0.0, "a": 1.0})) == float(push({"a": 1.0, "b": 0})) == 1.0
+    for x in ([2.0, 3.0], [pb.asarray(2.0), pb.asarray(3.0)]):
+        assert float(pb.jvp(lambda x: x[0] * x[1], (x,), ([1, 0.0],))[1]) == 3.0
+        assert [float(g) for g in pb.hvp(lambda x: x[0] * x[1], x, [1.0, 0.0])] == [0.0, 1.0]
+    # As exact as the argument.
+    _, tangent = pb.jvp(lambda x: x * 1.0, (values(),), (0.1,))
+    assert float(tangent) == 0.1
+
+
 def test_products_reject():
     with pytest.raises(pb.errors.InputValueError, match="1 arguments and 2 tangents"):
         pb.linearize(pb.sin, 1.0)[1](1.0, 2.0)
@@ -134,6 +202,30 @@ class TestCustomJvp:
             pb.custom_jvp(lambda x: x)(1.0)
         with pytest.raises(pb.errors.InputTypeError, match="custom_jvp takes a function"):
             pb.custom_jvp(1)
+
+    def test_variables_are_arguments(self):
+        w = pb.Variable(3.0)
+        scaled = pb.custom_jvp(lambda x: (x * w, lambda dx: dx * w))
+        given = pb.custom_jvp(lambda x, w: (x * w, lambda dx, dw: dx * w + x * dw))
+        assert float(pb.grad(scaled)(2.0)) == 3.0
+        with pb.GradientTape() as tape:
+            with pytest.raises(pb.errors.TapeError, match="pass their values as arguments"):
+                scaled(2.0)
+            y = given(2.0, w)
+        assert float(tape.gradient(y, w)) == 2.0
+
+    @pytest.mark.parametrize("place", range(3))
+    def test_arguments_without_a_tensor(self, place):
+        args = [pb.asarray(2.0), pb.asarray(3.0)]
+        args.insert(place, None)
+
+        @pb.custom_jvp
+        def product(*args):
+            x, y = pb.tree.leaves(args)
+            return x * y, lambda *d: pb.tree.leaves(d)[0] * y + x * pb.tree.leaves(d)[1]
+
+        at = [i for i in range(3) if i != place]
+        assert [float(g) for g in pb.grad(product, at)(*args)] == [3.0, 2.0]
 
 
 # Implicit functions -------------------------------------------------------------------------------
@@ -212,6 +304,35 @@ class TestCustomRoot:
             gradients.append(tape.gradient(loss, w).numpy())
         np.testing.assert_allclose(*gradients, rtol=1e-8)
 
+    @pytest.mark.parametrize("place", [1, 2, 3])
+    @pytest.mark.parametrize("nothing", [None, {}, {"a": None}])
+    def test_arguments_without_a_tensor(self, place, nothing):
+        args = [pb.asarray(4.0), pb.asarray(2.0)]
+        args.insert(place - 1, nothing)
+
+        def residual(x, *args):
+            a, b = pb.tree.leaves(args)
+            return x * x * b - a
+
+        root = pb.custom_root(residual, lambda f, x, *args: pb.sqrt(2.0) + x * 0.0)
+        at = [i for i in (1, 2, 3) if i != place]
+        found = [float(g) for g in pb.grad(root, at)(1.0, *args)]
+        np.testing.assert_allclose(found, [0.25 / 2**0.5, -0.5 / 2**0.5], rtol=1e-6)
+
+    def test_numbers(self):
+        """Python's numbers, of the solver and as residuals, stand for tensors."""
+        root = pb.custom_root(lambda x, a: x * x - a, lambda f, x, a: 2.0)
+        assert float(root(1.0, 4.0)) == 2.0
+        assert float(pb.grad(root, 1)(1.0, 4.0)) == 0.25
+        structured = pb.custom_root(
+            lambda x, a: {"u": x["u"] - a, "w": 0.0},
+            lambda f, x, a: {"u": a, "w": 1.0},
+            linear_solver=lambda a, b: b,
+        )
+        start = {"u": 0.0, "w": 0.0}
+        assert float(structured(start, 4.0)["w"]) == 1.0
+        assert float(pb.grad(lambda a: structured(start, a)["u"])(4.0)) == 1.0
+
     def test_rejects(self):
         with pytest.raises(pb.errors.ShapeError, match="as many equations as unknowns"):
             pb.custom_root(lambda x, a: x[:1], lambda f, x, a: x)(values(2), 1.0)
@@ -261,3 +382,7 @@ class TestCheckGradients:
     def test_rejects(self):
         with pytest.raises(pb.errors.DTypeError, match="no argument is floating"):
             pb.check_gradients(lambda x: x, pb.asarray([1, 2]))
+        for f in (lambda x: x > 0, lambda x: (pb.argmax(x), x.astype("int32")), lambda x: None):
+            with pytest.raises(pb.errors.DTypeError, match=r"f returns .*no gradient"):
+                pb.check_gradients(f, [1.0])
+        pb.check_gradients(lambda x: (x > 0, x * x), [1.0])

@@ -140,3 +140,12 @@ class TestMap:
             pb.map(lambda x, y: x, pb.ones(3))
         with pytest.raises(pb.errors.PullbackError):
             pb.map(lambda x: x, pb.ones(3), batch_size=0)
+        for size in (None, 1, 2, 3, 4, 20):
+            for xs in ((5, 3), (3, 5), (4, 4, 2), (0, 3)):
+                with pytest.raises(pb.errors.ShapeError, match=r"pb\.map: the first axes"):
+                    pb.map(lambda x: x[0] * 1.0, tuple(map(pb.ones, xs)), batch_size=size)
+            for xs in ((pb.ones(3), 1.0), (1.0, pb.ones(3)), 1.0):
+                with pytest.raises(pb.errors.ShapeError, match=r"pb\.map: xs holds"):
+                    pb.map(lambda x: x, xs, batch_size=size)
+            with pytest.raises(pb.errors.InputValueError, match=r"pb\.map: xs has no tensor"):
+                pb.map(lambda x: 1.0, [], batch_size=size)

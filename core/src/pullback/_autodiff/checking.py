@@ -49,7 +49,7 @@ def check_gradients(
 
     Raises:
         InputValueError: for a derivative that is wrong; the error names the argument and the index.
-        DTypeError: if no argument is floating.
+        DTypeError: if no argument is floating, or no result of `f`.
     """
     if not callable(f):
         raise errors.InputTypeError(f"check_gradients takes a function, got {type(f).__name__}")
@@ -69,7 +69,14 @@ def check_gradients(
         new = list(flat)
         for i, value in zip(floating, values, strict=True):
             new[i] = value
-        return _weighted(leaves(f(*like(given, iter(new)))), 0)
+        results = [from_any(leaf) for leaf in leaves(f(*like(given, iter(new))))]
+        if not any(map(_is_floating, results)):
+            kinds = ", ".join(str(result.dtype) for result in results) or "no tensor"
+            raise errors.DTypeError(
+                f"check_gradients: f returns {kinds}, which has no gradient; return a floating "
+                f"tensor"
+            )
+        return _weighted(results, 0)
 
     at = [flat[i] for i in floating]
     everything = tuple(range(len(at)))
@@ -154,10 +161,10 @@ def _is_floating(tensor: Tensor) -> bool:
     return dtypes.is_floating(tensor.dtype)
 
 
-def _weighted(results: Sequence[Any], seed: int) -> Tensor:
+def _weighted(results: Sequence[Tensor], seed: int) -> Tensor:
     """One real number of all results, with other weights for each element."""
     total: Any = 0.0
-    for i, result in enumerate(map(from_any, results)):
+    for i, result in enumerate(results):
         if not _is_floating(result):
             continue
         parts = [real(result), imag(result)] if dtypes.is_complex(result.dtype) else [result]

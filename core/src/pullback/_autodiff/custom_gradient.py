@@ -70,6 +70,20 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
         InputTypeError: when `f` returns something else, or a tensor with a gradient is passed by
             keyword.
     """
+    return with_rule(
+        f,
+        "and its gradient function takes no variables=; give it that parameter, or pass the "
+        "variables as arguments",
+    )
+
+
+def with_rule(f: Callable[P, tuple[R, Callable[..., Any]]], advice: str) -> Callable[P, R]:
+    """A function with the gradient that it returns, as `custom_gradient` makes it.
+
+    Args:
+        f: returns its result and its gradient function.
+        advice: the end of the error for the variables that `f` reads without a gradient.
+    """
     name = getattr(f, "__name__", type(f).__name__)
 
     @functools.wraps(f)
@@ -85,7 +99,8 @@ def custom_gradient(f: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P,
         # what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
             result, grad_fn = _pair(name, f(*arguments, **kwargs))
-        return cast("R", _attach(name, result, grad_fn, inputs, tape.watched_variables()))
+        variables = tape.watched_variables()
+        return cast("R", _attach(name, result, grad_fn, inputs, variables, advice))
 
     return function
 
@@ -138,13 +153,15 @@ def _attach(
     grad_fn: Callable[..., object],
     inputs: Sequence[Tensor | None],
     variables: Sequence[ReadVariable],
+    advice: str,
 ) -> Any:
     """The result in new handles, on a node that stands for the whole function."""
     outputs = [from_any(value) for value in leaves(result)]
     reads = [variable.__pullback_tensor__() for variable in variables]
     if variables and not _takes_variables(grad_fn):
         if any(_live(tensor._node) is not None for tensor in reads):
-            raise _takes_no_variables(name, variables)
+            names = ", ".join(str(variable.name) for variable in variables)
+            raise errors.TapeError(f"{name} reads the variables {names}, {advice}")
         # No tape watches those that it reads.
         variables, reads = (), []
     sources = [*inputs, *reads]
@@ -171,14 +188,6 @@ def _takes_variables(grad_fn: Callable[..., object]) -> bool:
     parameters = inspect.signature(grad_fn).parameters
     return "variables" in parameters or any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
-    )
-
-
-def _takes_no_variables(name: str, variables: Sequence[ReadVariable]) -> errors.TapeError:
-    names = ", ".join(str(variable.name) for variable in variables)
-    return errors.TapeError(
-        f"{name} reads the variables {names}, and its gradient function takes no variables=; "
-        f"give it that parameter, or pass the variables as arguments"
     )
 
 

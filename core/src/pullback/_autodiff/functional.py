@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from pullback import dtypes, errors
+from pullback._autodiff.seeds import match
 from pullback._autodiff.tape import GradientTape
 from pullback._batching.arrays import BatchDevice, Batched
 from pullback._dispatch.convert import from_any
@@ -107,7 +108,7 @@ def value_and_grad(
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             value = f(*arguments, **kwargs)
-            target = _recorded(_differentiated(f, value, has_aux))
+            target = recorded(_differentiated(f, value, has_aux))
         return value, tape.gradient(target, sources, unconnected_gradients="zero")
 
     return both
@@ -133,7 +134,7 @@ def jacobian(
         with GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             value: Any = f(*arguments, **kwargs)
-            target = _recorded(_differentiated(f, value, has_aux))
+            target = recorded(_differentiated(f, value, has_aux))
         jacobians = tape.jacobian(target, sources, unconnected_gradients="zero")
         return (jacobians, value[1]) if has_aux else jacobians
 
@@ -175,7 +176,7 @@ def vjp(f: Callable[..., R], *args: object) -> tuple[R, Callable[[object], tuple
     with GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(sources)
         value = f(*arguments)
-        target = _recorded(value)
+        target = recorded(value)
 
     def pullback(cotangent: object) -> tuple[Gradient, ...]:
         cotangents: tuple[Gradient, ...] = tape.gradient(
@@ -198,7 +199,8 @@ def jvp(f: Callable[..., R], primals: Sequence[object], tangents: Sequence[objec
     (9.0, 6.0)
 
     Raises:
-        InputValueError: for another number of tangents than of arguments.
+        InputValueError: for another number of tangents than of arguments; for a tangent of another
+            structure than its argument.
         ShapeError: for a tangent of another shape than its argument.
         DTypeError: for an argument of integers, which has no gradient.
     """
@@ -232,15 +234,20 @@ def linearized(
         with GradientTape(watch_accessed_variables=False) as inner:
             inner.watch(sources)
             value = f(*arguments)
-            target = _recorded(value)
+            target = recorded(value)
         dummies = [full(t.shape, 0, dtype=t.dtype, device=t.device) for t in leaves(target)]
         outer.watch(dummies)
         seeds = like(target, iter(dummies))
         pulled = inner.gradient(target, sources, seeds, unconnected_gradients="zero")
-        pulled = [_recorded(g) for g in leaves(pulled)]
+        pulled = [recorded(g) for g in leaves(pulled)]
 
     def push(tangents: Sequence[object]) -> Any:
-        directions = [from_any(leaf) for tangent in tangents for leaf in leaves(whole(tangent))]
+        directions = match(sources, tuple(tangents))
+        if directions is None:
+            raise errors.InputValueError(
+                "the tangents have another structure than the arguments; give each argument a "
+                "tangent with the same keys and lengths"
+            )
         flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
         return like(target, iter(flat))
 
@@ -312,7 +319,7 @@ def _differentiated(f: object, value: Any, has_aux: bool) -> Any:
     return value
 
 
-def _recorded(value: object) -> Any:
+def recorded(value: object) -> Any:
     """A result as a structure of targets: a tensor that no tape has recorded is a constant."""
     if not isinstance(value, (list, tuple, dict)):
         return _target(value)
@@ -391,7 +398,7 @@ def implicit_value_and_gradients(
     def both(*args: P.args, **kwargs: P.kwargs) -> tuple[R, Pairs]:
         with GradientTape() as tape:
             value = f(*args, **kwargs)
-            target = _recorded(_differentiated(f, value, has_aux))
+            target = recorded(_differentiated(f, value, has_aux))
         variables = tape.watched_variables()
         if not variables:
             raise errors.TapeError(

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._autodiff.custom_gradient import custom_gradient
-from pullback._autodiff.functional import jacobian, stop_gradient, vjp
+from pullback._autodiff.functional import jacobian, recorded, stop_gradient, vjp
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, NO_TAPES, tapes
@@ -69,7 +69,7 @@ def custom_root(
             x = solver(f, stop_gradient(x0), *args)
         x = like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
         # Tapes learn here which variables it reads.
-        _check(x, f(x, *args))
+        _check(x, _tensors(f(x, *args)))
 
         def gradient(*g: Tensor, variables: Sequence[Any] = ()) -> Any:
             # For a tape that records the gradient, the solution depends on the arguments.
@@ -89,20 +89,26 @@ def custom_root(
                 tape.watch([handles, [*variables]])
                 given = iter(handles)
                 new = [next(given) if type(leaf) is Tensor else leaf for leaf in leaves(args)]
-                residual = f(at, *like(args, iter(new)))
+                residual = recorded(f(at, *like(args, iter(new))))
             found, more = tape.gradient(residual, (handles, [*variables]), y)
             rest = iter(found)
-            parts = [next(rest) if type(leaf) is Tensor else None for leaf in leaves(args)]
+            # An argument without a tensor, such as None, has one entry.
+            entries = [leaf for arg in args for leaf in leaves(arg) or [None]]
+            parts = [next(rest) if type(leaf) is Tensor else None for leaf in entries]
             parts = [None] * max(1, len(leaves(x0))) + parts
             return (parts, more) if variables else parts
 
         return x, gradient
 
     def solution(x0: Any, *args: Any) -> Any:
-        start = like(x0, iter([from_any(leaf) for leaf in leaves(x0)]))
-        return root(start, *args)
+        return root(_tensors(x0), *args)
 
     return solution
+
+
+def _tensors(structure: Any) -> Any:
+    """The structure with a tensor in place of each leaf."""
+    return like(structure, iter([from_any(leaf) for leaf in leaves(structure)]))
 
 
 def _dense(f: Callable[..., Any], x: Any, args: Sequence[Any], b: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pullback import dtypes, errors
-from pullback._autodiff.custom_gradient import custom_gradient
+from pullback._autodiff.custom_gradient import with_rule
 from pullback._autodiff.functional import grad, linearized, vjp, whole
 from pullback._dispatch.convert import from_any
 from pullback._tree import leaves, like
@@ -34,7 +34,8 @@ def linearize(f: Callable[..., R], *args: object) -> tuple[R, Callable[..., R]]:
 
     Raises:
         DTypeError: for an argument of integers, which has no gradient.
-        InputValueError: from the function, for another number of tangents than of arguments.
+        InputValueError: from the function, for another number of tangents than of arguments, or a
+            tangent of another structure than its argument.
         ShapeError: from the function, for a tangent of another shape than its argument.
     """
     value, push = linearized(f, args, persistent=True)
@@ -74,7 +75,7 @@ def hvp(f: Callable[[Any], object], x: Any, v: Any) -> Any:
             )
     # The Hessian is its own transpose.
     _, pull = vjp(grad(f), x)
-    return pull(whole(v))[0]
+    return pull(v)[0]
 
 
 def gauss_newton_product(
@@ -127,6 +128,8 @@ def custom_jvp(f: Callable[..., tuple[R, Callable[..., Any]]]) -> Callable[..., 
 
     Raises:
         InputTypeError: when `f` returns something else.
+        TapeError: when `f` reads variables that a tape watches, rather than to take their values
+            as arguments.
         DTypeError: from the gradient, for an argument of integers.
     """
     if not callable(f):
@@ -144,13 +147,16 @@ def custom_jvp(f: Callable[..., tuple[R, Callable[..., Any]]]) -> Callable[..., 
         def transposed(*cotangents: Any) -> list[Any]:
             zeros = [like(arg, iter([_zeros(leaf) for leaf in leaves(arg)])) for arg in args]
             _, pull = vjp(tangent_fn, *zeros)
-            return leaves(pull(like(result, iter(cotangents))))
+            pulled = pull(like(result, iter(cotangents)))
+            # An argument without a tensor, such as None, has one entry.
+            return [leaf for part in pulled for leaf in leaves(part) or [None]]
 
         return result, transposed
 
     with_gradient.__name__ = getattr(f, "__name__", type(f).__name__)
     with_gradient.__doc__ = f.__doc__
-    found: Callable[..., R] = custom_gradient(with_gradient)
+    advice = "which its function of tangents takes no tangents of; pass their values as arguments"
+    found: Callable[..., R] = with_rule(with_gradient, advice)
     return found
 
 

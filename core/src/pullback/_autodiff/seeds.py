@@ -69,7 +69,7 @@ def check_output_gradients(
         InputValueError: for more or fewer of them.
         ShapeError: for a cotangent of another shape than its target.
     """
-    matched = _match(target, output_gradients)
+    matched = match(target, output_gradients)
     if matched is None or len(matched) != len(targets):
         raise errors.InputValueError(
             f"{len(targets)} targets, and output_gradients of another structure; give one for each"
@@ -85,9 +85,11 @@ def check_output_gradients(
     return seeds
 
 
-def _match(target: Any, cotangents: Any) -> list[Any] | None:
+def match(target: Any, cotangents: Any) -> list[Any] | None:
     """The cotangent at the place of each leaf of `target`; None if the structures differ."""
     if isinstance(target, dict) and isinstance(cotangents, dict):
+        if not cotangents.keys() <= target.keys():
+            return None
         pairs = [(value, cotangents.get(key)) for key, value in target.items()]
     elif isinstance(target, (list, tuple)) and isinstance(cotangents, (list, tuple)):
         if len(target) != len(cotangents):
@@ -99,7 +101,7 @@ def _match(target: Any, cotangents: Any) -> list[Any] | None:
     flat: list[Any] = []
     for part, cotangent in pairs:
         if part is not None:
-            below = _match(part, cotangent)
+            below = match(part, cotangent)
             if below is None:
                 return None
             flat += below

@@ -56,6 +56,12 @@ def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) ->
 
 def of_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> errors.InputTypeError | None:
     """The error for inputs that are not tensors, at which code of the framework's has failed."""
+    # A key or place that a structure lacks is of what is in the inputs, not of their kind.
+    missing = isinstance(error, LookupError) and any(
+        isinstance(arg, (dict, list, tuple)) for arg in args
+    )
+    if missing or not isinstance(error, (TypeError, AttributeError, ValueError, LookupError)):
+        return None
     given = all(isinstance(arg, (Tensor, NoneType)) for arg in args) and args[:1] != (None,)
     if given or not _is_own(error):
         return None

@@ -158,7 +158,7 @@ def scan(
     """
     f = checked_function("pb.scan", "f", f, "the carry and an element of xs")
     carry, elements = tensors(init), tensors(xs)
-    count = _length(elements, length)
+    count = step_count("pb.scan", elements, length)
     if has_shapes_alone():
         return loops.scan_once(f, carry, elements, count)
     if _is_captured():
@@ -291,24 +291,32 @@ def _is_captured() -> bool:
     return capturing() is not None and not LOCAL.state.runs
 
 
-def _length(elements: object, length: object) -> int:
-    """The number of steps of a scan."""
+def step_count(name: str, elements: object, length: object = None) -> int:
+    """The number of elements that a scan goes through.
+
+    Raises:
+        ShapeError: for a tensor of shape (), or elements of other sizes.
+        InputValueError: without a tensor and a length; for another length.
+    """
     sizes = []
     for x in leaves(elements):
         if not x.ndim:
             raise errors.ShapeError(
-                "pb.scan: xs holds a tensor of shape (), which does not have elements to go "
+                f"{name}: xs holds a tensor of shape (), which does not have elements to go "
                 "through; use it in f as a tensor from outside"
             )
         sizes.append(x.shape[0])
     if length is not None:
-        sizes.append(_index("pb.scan", "length", length))
+        sizes.append(_index(name, "length", length))
     if not sizes:
-        raise errors.InputValueError("pb.scan: without xs, write length=, the number of calls of f")
+        raise errors.InputValueError(
+            f"{name}: xs has no tensor; to call f without elements, write length= in pb.scan, the "
+            f"number of calls"
+        )
     if len(set(sizes)) > 1:
         kind = errors.InputValueError if length is not None else errors.ShapeError
         raise kind(
-            f"pb.scan: the first axes of xs (and length) have the sizes "
+            f"{name}: the first axes of xs (and length) have the sizes "
             f"{', '.join(map(str, sizes))}; all must be equal"
         )
     return int(sizes[0])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pullback import errors
 from pullback._batching.vmap import vmap
 from pullback._tree import leaves, like
-from pullback.graph.control.functions import scan
+from pullback.graph.control.functions import scan, step_count
 from pullback.graph.control.structures import check_alike, checked_function, tensors
 from pullback.ops.joining import concat, stack
 from pullback.ops.manipulation import flip, reshape
@@ -43,10 +43,10 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     f = checked_function("pb.map", "f", f, "an element of xs")
     xs = tensors(xs)
+    length = step_count("pb.map", xs)
     if batch_size is None:
         return scan(lambda _, x: (None, f(x)), None, xs)[1]
     size = as_count(batch_size, "batch_size")
-    length = min((x.shape[0] for x in leaves(xs) if x.ndim), default=0)
     whole = length - length % size
 
     def part(count: int, begin: int, shape: tuple[int, ...]) -> Any:
