@@ -169,3 +169,130 @@ def test_several_inputs_of_a_call():
     np.testing.assert_array_equal(model.predict((a, b)), model.predict({"b": b, "a": a}))
     with pytest.raises(E.InputValueError, match="'a', 'b'"):
         model.predict({"a": a, "c": b})
+
+
+def equal(a, b):
+    for one, other in zip(flat(a), flat(b), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_variables_of_calls_are_trained_saved_and_restored(tmp_path):
+    data = np.ones((4, 3), "f"), np.ones((4, 1), "f")
+
+    def made():
+        x, v, w = pb.Input((3,)), pb.Variable(np.ones(3, "f")), pb.Variable(np.zeros(1, "f"))
+        return pb.Model(x, L.Add()([L.Dense(1)(x * v) + w, v[:1] * 0 + w])), [v, w]
+
+    model, own = made()
+    assert [one for one in model.trainable_variables if any(one is v for v in own)] == own
+    model.compile("sgd", "mse")
+    before = [v.numpy().copy() for v in own]
+    model.fit(*data, epochs=2, verbose=False)
+    assert all((v.numpy() != old).any() for v, old in zip(own, before, strict=True))
+    path = tmp_path / "weights"
+    pb.checkpoint.save_weights(model, path)
+    again, _ = made()
+    pb.checkpoint.load_weights(again, path)
+    equal(again(data[0]), model(data[0]))
+    again, _ = made()
+    pb.Checkpoint(m=again).restore(pb.Checkpoint(m=model).save(tmp_path / "checkpoint"))
+    equal(again(data[0]), model(data[0]))
+    for way in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert way.variables[2] is way.call_variables[0] is not own[0]
+        equal(way(data[0]), model(data[0]))
+        way.call_variables[1].assign([7.0])
+        assert (way(data[0]).numpy() != model(data[0]).numpy()).all()
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_are_written_as_the_model_is(way, tmp_path):
+    x, y = pb.Input((3,), name="x"), pb.Input((3,), name="y")
+    dense = L.Dense(2)
+    model = pb.Model((x, y), {"a": dense(x) + dense(y), "b": pb.split(x, 3, axis=-1)[1]})
+    data, copied = (np.ones((2, 3), "f"), np.full((2, 3), 2, "f")), way(model)
+    assert copied.get_config() == model.get_config()
+    pb.checkpoint.save_model(copied, tmp_path / "m")
+    equal(pb.checkpoint.load_model(tmp_path / "m")(data), model(data))
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        lambda: [L.Dense(3)],
+        lambda: [L.Bidirectional(L.GRU(3, return_sequences=True)), L.BatchNormalization()],
+        lambda: [pb.Sequential([L.SeparableConv1D(3, 2), pb.relu]), L.Flatten(), L.Dense(2)],
+    ],
+)
+def test_sequences_without_an_input_shape_in_files(layers, tmp_path):
+    model, x = pb.Sequential(layers()), RNG.random((2, 5, 4), "f")
+    y = model(x)
+    pb.checkpoint.save_model(model, tmp_path / "m")
+    equal(pb.checkpoint.load_model(tmp_path / "m")(x), y)
+    with pytest.raises(E.InputTypeError, match="Sequential"):
+        pb.checkpoint.save_model(L.Dense(2, input_shape=(3,)), tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: pb.reshape(x, (-1, np.prod((4, 3)))),
+        lambda x: pb.sum(x, axis=np.int64(1)),
+        lambda x: pb.sum(x, axis=np.uint8(1), keepdims=np.bool_(True)),
+        lambda x: x[:, np.int32(1) :] * np.float64(0.5) + np.float32(1),
+        lambda x: x.astype("int8") * np.int64(300),
+    ],
+)
+def test_numbers_of_numpy_in_a_configuration(f):
+    x = pb.Input((4, 3))
+    model, data = pb.Model(x, f(x)), RNG.random((2, 4, 3), "f")
+    again = pb.Model.from_config(json.loads(json.dumps(model.get_config())))
+    equal(again(data), model(data))
+    assert again(data).dtype == model(data).dtype
+
+
+@pytest.mark.parametrize(
+    "nested", [lambda a, b: ((a, b),), lambda a, b: {"p": [a], "b": b}, lambda a, b: [a, [b]]]
+)
+def test_nested_inputs_are_rejected(nested):
+    a, b = pb.Input((2,), name="a"), pb.Input((2,), name="b")
+    with pytest.raises(E.InputTypeError, match=r"pb\.Model\(\(a, b, c\), outputs\)"):
+        pb.Model(nested(a, b), a + b)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x, x.shape[1]),
+        lambda x: {"a": x, "b": list(x.shape)},
+        lambda x: (x, str(x.shape[1])),
+        lambda x: pb.unstack(x, axis=1),
+    ],
+)
+def test_results_that_depend_on_free_sizes(f):
+    assert flat(L.Lambda(lambda x: (x, x.shape[2]))(pb.Input((None, 3))))[1] == 3
+    with pytest.raises(E.SymbolicError, match="None"):
+        L.Lambda(f)(pb.Input((None, 3)))
+
+
+def test_sequences_with_layers_that_read_values():
+    model = pb.Sequential(
+        [
+            L.Dense(4, input_shape=(3,)),
+            L.Lambda(lambda x: pb.asarray(np.sin(x.numpy()))),
+            L.Dense(2),
+        ]
+    )
+    assert [v.shape for v in model.variables] == [(3, 4), (4,), (4, 2), (2,)]
+
+
+def test_integers_are_not_narrowed():
+    kinds = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"]
+    for to in kinds:
+        model = pb.Model(x := pb.Input((2,), dtype=to), x * 1)
+        for of in kinds:
+            data = pb.ones((1, 2), dtype=of)
+            if np.can_cast(of, to):
+                assert model(data).dtype == to
+            else:
+                with pytest.raises(E.DTypeError, match="astype"):
+                    model(data)

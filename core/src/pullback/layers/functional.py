@@ -28,6 +28,7 @@ from pullback.layers.symbolic import (
 from pullback.ops.data_types import astype
 from pullback.spec import OPS
 from pullback.tensor import Tensor
+from pullback.variable import Variable
 
 __all__ = ["GraphPart", "ModelGraph", "from_data"]
 
@@ -52,12 +53,20 @@ class ModelGraph:
     def __init__(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
         self._given = _checked("inputs", inputs)
+        parts = inputs.values() if isinstance(inputs, Mapping) else inputs
+        if inputs is not self._given[0] and any(
+            isinstance(part, (tuple, list, dict)) for part in parts
+        ):
+            raise errors.InputTypeError(
+                "pb.Model: inputs are a symbolic tensor, or a tuple, list or dict of them, got "
+                "structures in a structure; write pb.Model((a, b, c), outputs), or "
+                "pb.Model({'a': a, 'b': b, 'c': c}, outputs)"
+            )
         ends = _checked("outputs", outputs)
         self.names = _names(inputs, self._given)
         self.calls = [*calls_before(ends, self._given)]
-        #: The place of each symbolic tensor among the values of a run.
-        self._places = {id(x): i for i, x in enumerate(self._given)}
-        if len(self._places) < len(self._given):
+        places = self._places()
+        if len({id(x) for x in self._given}) < len(self._given):
             raise errors.LayerError("pb.Model: an input is given twice; leave one of them out")
         #: The layers by name, in the order of their first calls.
         self.layers: dict[str, Layer] = {}
@@ -65,15 +74,28 @@ class ModelGraph:
         for call in self.calls:
             if isinstance(call.function, Layer) and id(call.function) not in known:
                 known[id(call.function)] = self._add(call.function)
-            for x in symbols(call.result):
-                self._places[id(x)] = len(self._places)
         for x in (*ends, *(x for call in self.calls for x in call.inputs)):
-            if id(x) not in self._places:
+            if id(x) not in places:
                 raise errors.LayerError(
                     f"pb.Model: the outputs depend on {x!r}, which is not among the inputs; add it"
                 )
-        self._steps = [*self._planned(ends)]
-        self._ends = tuple([self._places[id(x)] for x in ends])
+        self._steps = [*self._planned(ends, places)]
+        self._ends = tuple([places[id(x)] for x in ends])
+        self._count = len(places)
+
+    def _places(self) -> dict[int, int]:
+        """The place of each symbolic tensor among the values of a run, by its identity.
+
+        It is not kept: in a copy of the graph tensors have other identities.
+        """
+        made = [x for call in self.calls for x in symbols(call.result)]
+        return {id(x): i for i, x in enumerate([*self._given, *made])}
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables among the arguments of calls, each once."""
+        found = [leaf for call in self.calls for leaf in leaves((call.args, call.kwargs))]
+        return [*{id(x): x for x in found if isinstance(x, Variable)}.values()]
 
     def _add(self, layer: Layer) -> str:
         name, number = layer.name, 0
@@ -87,7 +109,9 @@ class ModelGraph:
         self.layers[name] = layer
         return name
 
-    def _planned(self, ends: list[SymbolicTensor]) -> Iterator[tuple[Any, ...]]:
+    def _planned(
+        self, ends: list[SymbolicTensor], places: Mapping[int, int]
+    ) -> Iterator[tuple[Any, ...]]:
         """Yields for each call what a run needs: the last readers of values free them."""
         last = {id(x): n for n, call in enumerate(self.calls) for x in call.inputs}
         kept = {id(x) for x in ends}
@@ -95,22 +119,22 @@ class ModelGraph:
             arguments = call.args, call.kwargs
             # For each leaf of the arguments its place, or -1 and the value.
             sources = tuple(
-                (self._places[id(leaf)], None) if isinstance(leaf, SymbolicTensor) else (-1, leaf)
+                (places[id(leaf)], None) if isinstance(leaf, SymbolicTensor) else (-1, leaf)
                 for leaf in leaves(arguments)
             )
             results = tuple(
-                self._places[id(leaf)] if isinstance(leaf, SymbolicTensor) else -1
+                places[id(leaf)] if isinstance(leaf, SymbolicTensor) else -1
                 for leaf in leaves(call.result)
             )
             over = [x for x in (*call.inputs, *symbols(call.result)) if last.get(id(x), n) == n]
-            freed = tuple({self._places[id(x)] for x in over if id(x) not in kept})
+            freed = tuple({places[id(x)] for x in over if id(x) not in kept})
             yield call.function, arguments, sources, results, freed, call
 
     # Calls ---------------------------------------------------------------------------------------
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Returns the outputs for some inputs: one structure of them, or one argument for each."""
-        values: list[Any] = [*self._matched(args), *[None] * len(self._places)]
+        values: list[Any] = [*self._matched(args), *[None] * self._count]
         for function, arguments, sources, results, freed, call in self._steps:
             flat = [value if place < 0 else values[place] for place, value in sources]
             positional, named = like(arguments, iter(flat))
@@ -159,6 +183,7 @@ class ModelGraph:
     def as_data(self) -> list[Any]:
         """The graph as lists, numbers and strings, with the layers by their names."""
         names = {id(layer): name for name, layer in self.layers.items()}
+        places = self._places()
 
         def function(call: SymbolicCall) -> list[str]:
             if isinstance(call.function, Layer):
@@ -169,7 +194,7 @@ class ModelGraph:
             return ["function", call.name] if spec is None else ["op", spec.name]
 
         def encode(value: Any) -> list[Any]:
-            return _encoded(value, self._places)
+            return _encoded(value, places)
 
         inputs = [
             [name, encode(x.shape), x.dtype.name]
@@ -278,6 +303,12 @@ def _fitting(name: str, value: Tensor, x: SymbolicTensor) -> Tensor:
             f"the input {name!r} of the model has dtype {x.dtype}, got {value.dtype}; convert the "
             f"data, or write pb.Input(..., dtype={str(value.dtype)!r})"
         )
+    if dtypes.kind(x.dtype) == dtypes.INT and dtypes.promote_types(value.dtype, x.dtype) != x.dtype:
+        raise errors.DTypeError(
+            f"the input {name!r} of the model has dtype {x.dtype}, which does not hold all values "
+            f"of {value.dtype}; write data.astype({x.dtype.name!r}) if it holds these, or "
+            f"pb.Input(..., dtype={str(value.dtype)!r})"
+        )
     return astype(value, x.dtype)
 
 
@@ -304,6 +335,8 @@ def _encoded(value: Any, places: Mapping[int, int]) -> list[Any]:
         return ["slice", *map(encode, (value.start, value.stop, value.step))]
     if isinstance(value, (np.dtype, dtypes.NamedDType)):
         return ["dtype", dtypes.as_dtype(value).name]
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return ["number", value.dtype.name, value.item()]
     if type(value) is Tensor or isinstance(value, (np.ndarray, np.generic)):
         array = value.numpy() if type(value) is Tensor else np.asarray(value)
         if array.size <= _LARGEST and array.dtype.kind in "biufV":
@@ -336,6 +369,8 @@ def _decoded(data: Any, values: Any) -> Any:
         return slice(*map(decode, parts))
     if kind == "dtype":
         return dtypes.as_dtype(parts[0])
+    if kind == "number":
+        return np.dtype(parts[0]).type(parts[1])
     if kind == "array":
         return from_any(np.asarray(parts[1], dtypes.as_dtype(parts[0])))
     raise ValueError(f"unknown kind {kind!r}")

@@ -85,6 +85,8 @@ class Layer(Configurable):
     _policy: Policy | None = None
     _input_shape: tuple[int, ...] | None = None
     _casts: bool = False
+    #: What it was built for.
+    _build_shape: Any = None
     #: Its first call: what `summary` tells.
     _first_call: FirstCall | None = None
     #: What it was called with, and what it returned, of symbolic tensors.
@@ -466,6 +468,7 @@ class Layer(Configurable):
         finally:
             CALLS.building -= 1
         self.built = True
+        self._build_shape = shape
         if not self._trainable:
             self.trainable = False
         if before is not None:

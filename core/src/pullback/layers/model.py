@@ -15,6 +15,7 @@ from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
+from pullback.ops.creation import zeros
 from pullback.shapes import as_int
 from pullback.training import Trainable
 
@@ -71,6 +72,8 @@ class Model(Trainable, Layer):
         if inputs is not None or outputs is not None:
             self._graph = ModelGraph(inputs, outputs)
             self.layers: list[Any] = [*self._graph.layers.values()]
+            if self._graph.variables:
+                self.call_variables = self._graph.variables
             self.built = True
 
     def call(self, *args: Any) -> Any:
@@ -256,7 +259,13 @@ class Sequential(Model):
             shape = first._input_shape
         if shape is not None:
             dtype = "int32" if isinstance(first, Embedding) else "float32"
-            eval_shape(self, TensorSpec((1, *shape), dtype), training=False)
+            try:
+                eval_shape(self, TensorSpec((1, *shape), dtype), training=False)
+                return
+            except errors.PullbackError:
+                pass
+            # A layer that reads values, or that fits no such input and says so again.
+            self(zeros((1, *shape), dtype=dtype), training=False)
 
     def call(self, x: Any) -> Any:
         """Returns the output of the last layer."""

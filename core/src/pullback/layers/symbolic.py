@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
 from pullback._dispatch.recording import capturing
@@ -209,6 +211,7 @@ def apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
 
     Raises:
         PullbackError: for what the function raises for tensors of these shapes.
+        SymbolicError: for results besides tensors that depend on the size of a free axis.
     """
     call = SymbolicCall(function, args, kwargs)
     if capturing() is not None:
@@ -224,16 +227,29 @@ def apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
             f"{call.name} fits one size of an axis that is None, and no other: give that size in "
             f"pb.Input, or reduce the axis before ({error})"
         ) from None
-    specs = iter([*zip(leaves(first), leaves(second), strict=True)])
+    one, other = leaves(first), leaves(second)
+    if [*map(_fixed, one)] != [*map(_fixed, other)]:
+        raise errors.SymbolicError(
+            f"{call.name} returns what depends on the size of an axis that is None, other than as "
+            f"sizes of a tensor: give that size in pb.Input, or return tensors alone"
+        )
     found = [
         SymbolicTensor(pair, call, None) if isinstance(pair[0], TensorSpec) else pair[0]
-        for pair in specs
+        for pair in zip(one, other, strict=True)
     ]
     call.result = like(first, iter(found))
     told = getattr(function, "called_with_symbols", None)
     if told is not None:
         told(call.args, call.result)
     return call.result
+
+
+def _fixed(leaf: Any) -> Any:
+    """Returns what is the same of a result's part for all sizes of free axes."""
+    if isinstance(leaf, TensorSpec):
+        return TensorSpec, len(leaf.shape), leaf.dtype
+    # Other objects may be made anew in each call.
+    return leaf if isinstance(leaf, (int, float, complex, str, np.generic)) else type(leaf)
 
 
 def _result(call: SymbolicCall, number: int) -> Any:
