@@ -296,3 +296,25 @@ def test_integers_are_not_narrowed():
             else:
                 with pytest.raises(E.DTypeError, match="astype"):
                     model(data)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        pb.add,
+        lambda v, x: pb.matmul(v, x.mT),
+        lambda v, x: pb.where(x > 0, v, 0.0),
+        lambda v, x: pb.where(x > 0, x, v),
+        lambda v, x: pb.concat([v, x], axis=0),
+        lambda v, x: pb.clip(x, v, 9.0),
+        lambda v, x: pb.einsum("ij,kj->ik", v, x),
+        lambda v, x: x @ v.mT if v.ndim > 2 else v - x,
+        lambda v, x: L.Add()([v, x]),
+    ],
+)
+def test_calls_keep_variables_as_they_were_passed(f):
+    x, v = pb.Input((3,)), pb.Variable(np.ones((1, 3), "f"))
+    model, data = pb.Model(x, f(v, x)), pb.asarray(RNG.random((1, 3), "f"))
+    assert model.variables == [v]
+    v.assign(v * 3)
+    equal(model(data), f(v, data))

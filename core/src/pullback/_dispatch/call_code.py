@@ -223,7 +223,8 @@ def _write_tensors(source: Source, op: Op) -> None:
     """Writes the conversion of inputs that are not tensors."""
     inputs = [x.name for x in op.inputs]
     foreign = " or ".join(_present(x, f"type({x.name}) is not _Tensor") for x in op.inputs)
-    align = f"{', '.join(inputs)}{',' * (len(inputs) == 1)} = _align(_OP, {_inputs(op)})"
+    names = ", ".join(inputs) + "," * (len(inputs) == 1)
+    align = f"{names} = _align(_OP, {_inputs(op)})"
     with source.block(f"if {foreign}:"):
         if len(inputs) == 2 and op.dtype.uniform and op.inputs[1].arity is Arity.ONE:
             x1, x2 = inputs
@@ -231,12 +232,17 @@ def _write_tensors(source: Source, op: Op) -> None:
             _write_number(source, op, "elif", x1, x2, ", True", align)
             source.write(f"""
                 else:
+                    _given = {x1}, {x2}
                     {x1} = {x1} if type({x1}) is _Tensor else _read({x1})
                     {x2} = {x2} if type({x2}) is _Tensor else _read({x2})
                     if {foreign}:
-                        {align}
+                        {names} = _align(_OP, _given)
             """)
             return
+        if len(inputs) > 1:
+            # As the caller has passed them: a call with symbolic tensors keeps variables.
+            source.line(f"_given = {_inputs(op)}")
+            align = f"{names} = _align(_OP, _given)"
         for x in inputs:
             # The test for all of them is one for the only one.
             with (
