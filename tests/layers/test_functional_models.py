@@ -1,8 +1,10 @@
 """Models made of calls beside the same calls on tensors: shapes, values, errors, files."""
 
 import copy
+import gc
 import json
 import pickle
+import weakref
 from xml.dom import minidom
 
 import numpy as np
@@ -318,3 +320,41 @@ def test_calls_keep_variables_as_they_were_passed(f):
     assert model.variables == [v]
     v.assign(v * 3)
     equal(model(data), f(v, data))
+
+
+@pytest.mark.parametrize("of", ["function", "layer", "inner"])
+def test_variables_that_no_layer_has_are_errors(of):
+    x, v, inner = pb.Input((3,)), pb.Variable(np.ones((3, 3), "f"), name="mine"), L.Dense(3)
+
+    class Reads(L.Layer):
+        def call(self, y):
+            return pb.matmul(y, v)
+
+    made = {
+        "function": lambda: L.Lambda(lambda y: y @ v)(x),
+        "layer": lambda: Reads()(x),
+        "inner": lambda: L.Lambda(lambda y: inner(y))(x),
+    }[of]
+    with pytest.raises(E.LayerError, match=r"at \S+:\d+ reads a variable.*Lambda\(f\)\(x, var"):
+        pb.Model(x, made() * 2)
+    # One that another layer of the model has, or that is an argument, is trained and saved.
+    tied = pb.Model(x, L.Lambda(lambda y: y @ inner.kernel.mT)(inner(x)))
+    assert len(tied.variables) == 2
+    assert pb.Model(x, L.Lambda(pb.matmul)(x, v)).variables == [v]
+
+
+@pytest.mark.parametrize("drop", ["model", "copy"])
+def test_a_layer_does_not_keep_the_models_that_it_is_in(drop):
+    dense, x = L.Dense(3), pb.Input((3,))
+    model = pb.Model(x, pb.relu(dense(x)))
+    copied = copy.deepcopy(model)
+    assert dense.output is model._graph.calls[0].result
+    assert copied.get_layer("dense").output is copied._graph.calls[0].result
+    gone = model if drop == "model" else copied
+    kept, graph = gone.get_layer("dense"), weakref.ref(gone._graph)
+    del gone, model, copied
+    gc.collect()
+    assert graph() is None
+    with pytest.raises(AttributeError, match="nothing that was made of the result is left"):
+        _ = kept.output
+    assert pickle.loads(pickle.dumps(kept))(pb.ones((2, 3))).shape == (2, 3)

@@ -7,7 +7,7 @@ generators, host states) asks the run of its thread, as it asks the trace of a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NoReturn
@@ -101,11 +101,19 @@ def eval_shape(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             makes a variable.
         ShapeError: for an op whose result has a shape that depends on values; and as the ops raise.
     """
+    return shapes_and_reads(f, args, kwargs)[0]
+
+
+def shapes_and_reads(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, list[Any]]:
+    """The result of `eval_shape`, and the variables that the function reads."""
     run = ShapeRun(as_device(None))
     inside = like((args, kwargs), iter([run.enter(leaf) for leaf in leaves((args, kwargs))]))
     with run.running():
         result = f(*inside[0], **inside[1])
-    return like(result, iter([spec_of(leaf) for leaf in leaves(result)]))
+    result = like(result, iter([spec_of(leaf) for leaf in leaves(result)]))
+    return result, [*run.variables.values()]
 
 
 def spec_of(value: Any) -> Any:
@@ -248,6 +256,8 @@ class ShapeRun:
     def __init__(self, real: Device) -> None:
         self.device = meta_device(real)
         self._states: dict[HostState, Any] = {}
+        #: The variables that were read, by their identity.
+        self.variables: dict[int, Any] = {}
 
     def enter(self, value: Any) -> Any:
         """A tensor without values for a spec or a tensor; other values as they are."""
@@ -313,6 +323,7 @@ class ShapeRun:
 
     def read(self, variable: Any) -> Tensor:
         """The value of a variable, without its values."""
+        self.variables[id(variable)] = variable
         return wrap(Meta(variable.shape, variable.dtype), self.device)
 
     def write(self, variable: object, value: Tensor) -> None:

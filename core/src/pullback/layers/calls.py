@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from pullback._tree import leaves, like
@@ -72,10 +73,31 @@ def shapes_in(value: Any) -> Any:
     return like(value, iter(shapes))
 
 
-class SymbolicCalls(list[Any]):
-    """Calls with symbolic tensors, which hold no state."""
+class SymbolicCalls:
+    """The calls of a layer with symbolic tensors: their number, and the last one.
+
+    The call lives as long as the symbolic tensors, or a model, that were made with it.
+    """
 
     opaque_state = True
+    __slots__ = ("_last", "count")
+
+    def __init__(self, count: int, last: Any) -> None:
+        self.count = count
+        self._last: Callable[[], Any] = weakref.ref(last)
+
+    @property
+    def only(self) -> Any:
+        """The only call; None if there were others, or if nothing that it made is left."""
+        return self._last() if self.count == 1 else None
+
+    def __getstate__(self) -> tuple[int, Any]:
+        # Copies of a model have copies of its calls.
+        return self.count, self._last()
+
+    def __setstate__(self, state: tuple[int, Any]) -> None:
+        self.count, last = state
+        self._last = (lambda: None) if last is None else weakref.ref(last)
 
 
 class SymbolicPart:
@@ -84,17 +106,20 @@ class SymbolicPart:
     An object may have another value in the attribute.
     """
 
-    def __init__(self, position: int) -> None:
-        self._position = position
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __get__(self, layer: Any, owner: type) -> Any:
         if layer is None:
             return self
         calls = layer._symbolic_calls
-        if len(calls) != 1:
+        call = None if calls is None else calls.only
+        if call is None:
+            count = 0 if calls is None else calls.count
+            gone = ", and nothing that was made of the result is left" if count == 1 else ""
             raise AttributeError(
-                f"{layer.name} was called {len(calls)} times with symbolic tensors; keep what the "
+                f"{layer.name} was called {count} times with symbolic tensors{gone}; keep what the "
                 f"call returns: y = layer(x), with x = pb.Input(shape)"
             )
-        part = calls[0][self._position]
+        part = getattr(call, self._name)
         return part[0] if isinstance(part, tuple) and len(part) == 1 else part

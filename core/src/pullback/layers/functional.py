@@ -27,6 +27,7 @@ from pullback.layers.symbolic import (
 )
 from pullback.ops.data_types import astype
 from pullback.spec import OPS
+from pullback.state.objects import named_variables
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -79,6 +80,7 @@ class ModelGraph:
                 raise errors.LayerError(
                     f"pb.Model: the outputs depend on {x!r}, which is not among the inputs; add it"
                 )
+        self._check_reads()
         self._steps = [*self._planned(ends, places)]
         self._ends = tuple([places[id(x)] for x in ends])
         self._count = len(places)
@@ -90,6 +92,21 @@ class ModelGraph:
         """
         made = [x for call in self.calls for x in symbols(call.result)]
         return {id(x): i for i, x in enumerate([*self._given, *made])}
+
+    def _check_reads(self) -> None:
+        """Raises for a variable of no layer and no argument, which nothing would train or save."""
+        known = {id(x) for x in self.variables}
+        known |= {id(x) for x in named_variables(self.layers).values()}
+        for call in self.calls:
+            for variable in call.reads:
+                if id(variable) not in known:
+                    raise errors.LayerError(
+                        f"pb.Model: {call.name} at {call.line} reads a variable "
+                        f"({variable.name or 'without a name'}, shape {tuple(variable.shape)}) "
+                        f"that no layer of the model has, so that it would be neither trained nor "
+                        f"saved; pass it to the call, pb.layers.Lambda(f)(x, variable), or write a "
+                        f"layer that has it in an attribute"
+                    )
 
     @property
     def variables(self) -> list[Variable]:

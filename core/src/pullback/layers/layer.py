@@ -89,11 +89,11 @@ class Layer(Configurable):
     _build_shape: Any = None
     #: Its first call: what `summary` tells.
     _first_call: FirstCall | None = None
-    #: What it was called with, and what it returned, of symbolic tensors.
-    _symbolic_calls: SymbolicCalls = SymbolicCalls()
+    #: Its calls with symbolic tensors.
+    _symbolic_calls: SymbolicCalls | None = None
     #: The symbolic tensors that it was called with, and that it returned, if it was called so once.
-    input: Any = SymbolicPart(0)
-    output: Any = SymbolicPart(1)
+    input: Any = SymbolicPart("args")
+    output: Any = SymbolicPart("result")
 
     def _begin(self) -> None:
         """Takes the active policy."""
@@ -376,11 +376,12 @@ class Layer(Configurable):
         kept: Tensor = keep(self, args, kwargs)
         return kept
 
-    def called_with_symbols(self, args: tuple[Any, ...], result: Any) -> None:
+    def called_with_symbols(self, call: Any) -> None:
         """Takes note of a call with symbolic tensors."""
-        self._symbolic_calls = SymbolicCalls([*self._symbolic_calls, (args, result)])
-        if len(self._symbolic_calls) == 1 and self._first_call is not None:
-            self._first_call.batch, self._first_call.shapes = None, shapes_in(result)
+        before = 0 if self._symbolic_calls is None else self._symbolic_calls.count
+        self._symbolic_calls = SymbolicCalls(before + 1, call)
+        if not before and self._first_call is not None:
+            self._first_call.batch, self._first_call.shapes = None, shapes_in(call.result)
 
     def _input(self, position: int, value: Any) -> Any:
         """Converts the host data in an argument; numbers and lists in the first argument only."""

@@ -21,11 +21,12 @@ from pullback._array_methods import ArrayMethods
 from pullback._dispatch.recording import capturing
 from pullback._tree import leaves, like
 from pullback.dtypes import DType, DTypeLike
-from pullback.graph.eval_shape import TensorSpec, eval_shape
+from pullback.graph.eval_shape import TensorSpec, shapes_and_reads
 from pullback.graph.host import line_of_program
 from pullback.shapes import as_int
 from pullback.spec import OPS
 from pullback.tensor import Tensor
+from pullback.variable import Variable
 
 __all__ = ["Input", "SymbolicTensor"]
 
@@ -42,7 +43,7 @@ class SymbolicCall:
         kwargs: more of them, by keyword.
     """
 
-    __slots__ = ("args", "function", "kwargs", "line", "result")
+    __slots__ = ("__weakref__", "args", "function", "kwargs", "line", "reads", "result")
 
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -54,6 +55,8 @@ class SymbolicCall:
         self.line = line_of_program()
         #: What the call returns, with symbolic tensors.
         self.result: Any = None
+        #: The variables that it reads.
+        self.reads: list[Variable] = []
 
     @property
     def name(self) -> str:
@@ -240,7 +243,7 @@ def apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
     call.result = like(first, iter(found))
     told = getattr(function, "called_with_symbols", None)
     if told is not None:
-        told(call.args, call.result)
+        told(call)
     return call.result
 
 
@@ -261,7 +264,8 @@ def _result(call: SymbolicCall, number: int) -> Any:
     arguments = call.args, call.kwargs
     args, kwargs = like(arguments, iter([spec(leaf) for leaf in leaves(arguments)]))
     try:
-        return eval_shape(call.function, *args, **kwargs)
+        result, call.reads = shapes_and_reads(call.function, args, kwargs)
+        return result
     except errors.PullbackError as error:
         if not number:
             # As the user has written the shapes.
