@@ -141,6 +141,11 @@ def test_ties_of_extrema():
         [1 / 3, 1],
         [1 / 3, 1 / 3],
     ]
+    infinite = [-inf, -inf, 1.0, 1.0, 0.0]  # -inf is also what a maximum begins with
+    shares = [[0.5, 0.5, 0.5, 0.5, 0.0]]
+    ids = [0, 0, 2, 2, 2]
+    assert gradients(lambda x: pb.sum(pb.segment_max(x, ids, 3)[::2]), infinite) == shares
+    assert gradients(lambda x: -pb.sum(pb.segment_min(-x, ids, 3)[::2]), infinite) == shares
 
 
 def test_masked_logits():

@@ -96,6 +96,7 @@ from pullback.ops.repeating import *
 from pullback.ops.rounding import *
 from pullback.ops.scattering import *
 from pullback.ops.searching import *
+from pullback.ops.segments import *
 from pullback.ops.selection import *
 from pullback.ops.sets import *
 from pullback.ops.slicing import *

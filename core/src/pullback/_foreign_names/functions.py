@@ -126,7 +126,7 @@ _SECOND = {
     "size": "write `x.size`",
     "gather_nd": "write `x[i, j]`",
     "tensor_scatter_nd_update": "write `pb.scatter_update(x, indices, updates)`",
-    "segment_mean segment_max": "write `pb.segment_sum`, `pb.scatter_max`",
+    "segment_prod scatter_mul": "not here; `pb.exp(pb.segment_sum(pb.log(x), ids, size))` if x > 0",
     "case": "write `pb.switch(index, branches)`, or plain Python: ops run at once",
     "map_fn": "write plain Python: ops run at once",
     "placeholder Session global_variables_initializer":

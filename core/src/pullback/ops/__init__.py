@@ -45,6 +45,7 @@ FAMILIES = (
     "subscript",
     "sorting",
     "scattering",
+    "segments",
     "sets",
     "linalg.solvers",
     "linalg.eigenvalues",

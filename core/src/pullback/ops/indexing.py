@@ -236,9 +236,7 @@ def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
     return where(stayed, taken, full((), 0, dtype=g.dtype, device=g.device))
 
 
-def _segments(
-    shapes: tuple[Shape, ...], *, num_segments: object, axis: object
-) -> dict[str, object]:
+def segments(shapes: tuple[Shape, ...], *, num_segments: object, axis: object) -> dict[str, object]:
     data, ids = shapes
     axis = canonical_axis(axis, len(data) - len(ids) + 1) if len(ids) <= len(data) else 0
     if data[axis : axis + len(ids)] != ids:
@@ -251,12 +249,12 @@ def _segments(
     return {"num_segments": size, "axis": axis}
 
 
-def _summed(data: Shape, segment_ids: Shape, *, num_segments: int, axis: int) -> Shape:
+def segment_shape(data: Shape, segment_ids: Shape, *, num_segments: int, axis: int) -> Shape:
     """The number of segments in place of the axes of the ids."""
     return (*data[:axis], num_segments, *data[axis + len(segment_ids) :])
 
 
-@op(shape=_summed, dtype=_indexed, accuracy=ACCUMULATED, normalize=_segments)
+@op(shape=segment_shape, dtype=_indexed, accuracy=ACCUMULATED, normalize=segments)
 def segment_sum(
     data: Tensor, segment_ids: Tensor, /, num_segments: int, *, axis: int = 0
 ) -> Tensor:
@@ -277,7 +275,7 @@ def segment_sum(
     >>> pb.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3).tolist()
     [4.0, 0.0, 2.0]
     """
-    shape = _summed(data.shape, segment_ids.shape, num_segments=num_segments, axis=axis)
+    shape = segment_shape(data.shape, segment_ids.shape, num_segments=num_segments, axis=axis)
     zeros = full(shape, 0, dtype=data.dtype, device=data.device)
     return scatter_add(zeros, segment_ids, data, axis=axis)
 

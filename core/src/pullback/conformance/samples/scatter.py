@@ -39,10 +39,44 @@ def _combined(ufunc: Any) -> Callable[..., Array]:
 _add = _combined(np.add)
 
 
-def _segment_sum(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
+def _by_segment(combine: Any, empty: float | None = None) -> Callable[..., Array]:
+    """A function of segments that combines the slices of each along their first axis."""
+
+    def segmented(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
+        axis = axis % (data.ndim - segment_ids.ndim + 1)
+        front = np.moveaxis(data, range(axis, axis + segment_ids.ndim), range(segment_ids.ndim))
+        ids, shape = (
+            np.arange(num_segments)[segment_ids.reshape(-1)],
+            front.shape[segment_ids.ndim :],
+        )
+        slices = front.reshape(ids.size, *shape)
+        parts = [slices[ids == segment] for segment in range(num_segments)]
+        none = np.full(shape, _empty(combine, data.dtype) if empty is None else empty, data.dtype)
+        found = [combine(part, axis=0) if len(part) else none for part in parts]
+        return np.moveaxis(np.asarray(found).reshape(num_segments, *shape), 0, axis)
+
+    return segmented
+
+
+def _empty(combine: Any, dtype: Any) -> float:
+    info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    infinite = dtype.kind == "f"
+    if combine is np.max:
+        return -np.inf if infinite else info.min
+    return np.inf if infinite else info.max
+
+
+def _sum(x: Array, axis: int) -> Any:
+    # NumPy adds small integers in int64.
+    return np.sum(x, axis=axis, dtype=x.dtype)
+
+
+def _segment_softmax(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
     axis = axis % (data.ndim - segment_ids.ndim + 1)
-    shape = (*data.shape[:axis], num_segments, *data.shape[axis + segment_ids.ndim :])
-    return _add(np.zeros(shape, data.dtype), segment_ids, data, axis)
+    places = _places(data, segment_ids % num_segments, axis)
+    top = _by_segment(np.max)(data, segment_ids, num_segments, axis)
+    powers = np.exp(data - top[places])
+    return powers / _by_segment(np.sum, 0)(powers, segment_ids, num_segments, axis)[places]
 
 
 _WRONG: tuple[Any, ...] = (
@@ -98,17 +132,53 @@ for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
         *_WRONG,
         wrong(errors.DTypeError, cnormal(4), _ONCE, cnormal(3)),
     )
-suite("segment_sum", _segment_sum)(
-    call(normal(5, 3), _TWICE, num_segments=4),
-    call(normal(2, 5, 3), _TWICE, num_segments=3, axis=1),
-    call(normal(3, 2, 2), _GRID, num_segments=4, axis=-1),
-    call(normal(3), np.array(1), num_segments=2, note="0-d ids"),
-    call(normal(0, 3), np.zeros((0,), np.int64), num_segments=2, note="empty"),
+_EACH = np.array([2, 0, 1, -1, 2])
+_OF_SEGMENTS: tuple[Any, ...] = (
+    call(distinct(5, 3), _EACH, num_segments=4),
+    call(distinct(2, 5, 3), _EACH, num_segments=3, axis=1),
+    call(distinct(3, 2, 2), _GRID % 3, num_segments=3, axis=-1),
+    call(normal(5, 0), _TWICE, num_segments=3, note="empty slices"),
     call(integers(0, 9, 5), _TWICE, num_segments=3),
-    call(cnormal(5), _TWICE, num_segments=3),
-    rough(normal(4000), integers(0, 3, 4000), num_segments=3),
+    rough(normal(4000), integers(0, 3, 4000), num_segments=3, note="many"),
     wrong(errors.IndexingError, normal(2), np.array([0, 3]), num_segments=3),
     wrong(errors.ShapeError, normal(2), np.array([0, 1, 2]), num_segments=3),
     wrong(errors.ShapeError, normal(2), np.array([0, 1]), num_segments=-1),
     wrong(errors.DTypeError, normal(2), normal(2), num_segments=3),
+)
+
+
+def _with_empty(sample: Callable[..., Any]) -> tuple[Any, ...]:
+    """Calls with segments that no slice is in."""
+    return (
+        sample(normal(5, 3), _TWICE, num_segments=4, note="an empty segment"),
+        sample(normal(3), np.array(1), num_segments=2, note="0-d ids"),
+        sample(normal(0, 3), np.zeros((0,), np.int64), num_segments=2, note="empty"),
+    )
+
+
+for _name, _combine in (("segment_sum", _sum), ("segment_mean", np.mean)):
+    suite(_name, _by_segment(_combine, 0))(
+        *_OF_SEGMENTS,
+        *_with_empty(call),
+        call(cnormal(5), _TWICE, num_segments=3),
+    )
+_NAN_AND_TIES = rough(
+    np.array([np.nan, 3.0, 2.0, np.inf, 2.0, -np.inf, -np.inf]),
+    np.array([0, 0, 2, 3, 2, 4, 4]),
+    num_segments=6,
+    note="infinities, NaN and ties",
+)
+for _name, _combine in (("segment_max", np.max), ("segment_min", np.min)):
+    suite(_name, _by_segment(_combine), either_zero=True)(
+        *_OF_SEGMENTS,
+        # No difference of infinities is a number.
+        *_with_empty(rough),
+        _NAN_AND_TIES,
+        wrong(errors.DTypeError, cnormal(2), np.array([0, 1]), num_segments=2),
+    )
+suite("segment_softmax", _segment_softmax)(
+    *_OF_SEGMENTS,
+    *_with_empty(call),
+    rough(np.array([1e4, 3.0, 1e4, -np.inf, 1.0]), np.array([0, 2, 0, 1, 1]), num_segments=3),
+    wrong(errors.DTypeError, cnormal(2), np.array([0, 1]), num_segments=2),
 )

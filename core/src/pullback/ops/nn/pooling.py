@@ -29,6 +29,7 @@ from pullback.ops.nn.windows import (
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.ops.searching import argmax
+from pullback.ops.segments import identities
 from pullback.ops.selection import where
 from pullback.shapes import (
     Pads,
@@ -154,18 +155,12 @@ def max_pool(
     [[[3.0], [2.0]]]
     """
     images = channels_last(x, data_format)
-    values = stack(_taps(images, window, strides, padding, _least(x.dtype)))
+    values = stack(_taps(images, window, strides, padding, identities(x.dtype)[0]))
     indices = argmax(values, axis=0).astype(int32)
     return (  # type: ignore[return-value]
         channels_back(max(values, axis=0), data_format),
         channels_back(indices, data_format),
     )
-
-
-def _least(dtype: dtypes.DType) -> float | int:
-    if dtypes.is_floating(dtype):
-        return float("-inf")
-    return 0 if dtype in dtypes.UNSIGNED else -(1 << (8 * dtype.itemsize - 1))
 
 
 def _values_and_indices(operands: Operands, **_: object) -> Resolution:
