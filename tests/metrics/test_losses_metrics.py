@@ -7,6 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import scipy.stats
+from sklearn.metrics import mean_pinball_loss
 
 import pullback as pb
 from pullback import array_api
@@ -31,6 +33,39 @@ def huber(d, delta):
     return np.where(abs(d) <= delta, d**2 / 2, delta * (abs(d) - delta / 2))
 
 
+def norm(x):
+    return np.sqrt((x**2).sum(-1))
+
+
+def focal(labels, logits, gamma=2.0, alpha=None):
+    p = 1 / (1 + np.exp(-logits))
+    right = labels * p + (1 - labels) * (1 - p)
+    cross_entropy = -labels * np.log(p) - (1 - labels) * np.log(1 - p)
+    balance = 1 if alpha is None else alpha * labels + (1 - alpha) * (1 - labels)
+    return balance * (1 - right) ** gamma * cross_entropy
+
+
+def info_nce(keys, queries, temperature=0.1, symmetric=False):
+    cosines = queries @ keys.T / norm(keys) / norm(queries)[:, None] / temperature
+    found = [-log_softmax(way).diagonal() for way in (cosines, cosines.T)]
+    return np.mean(found, 0) if symmetric else found[0]
+
+
+COUNTS = RNG.poisson(2.0, (6, 3)).astype(float)
+MASKS = np.where(RNG.uniform(size=(6, 3)) < 0.5, 1.0, 0.0)
+RATES, NEGATIVES = RNG.uniform(0.5, 3.0, size=(2, 6, 3))
+#: What a loss takes after targets and predictions.
+THIRD = {"triplet_margin": NEGATIVES, "gaussian_negative_log_likelihood": RATES}
+
+
+def loss_of(name):
+    function = getattr(pb.losses, name)
+    if name not in THIRD:
+        return function
+    third = THIRD[name]
+    return lambda x, y, *rest, **settings: function(x, y, third, *rest, **settings)
+
+
 # Each loss with its two arguments and the losses of the items, written anew.
 CASES = {
     "softmax_cross_entropy": (ROWS, LOGITS, -(ROWS * log_softmax(LOGITS)).sum(-1)),
@@ -51,6 +86,21 @@ CASES = {
         Y, X,
         1 - (X * Y).sum(-1) / np.linalg.norm(X, axis=-1) / np.linalg.norm(Y, axis=-1),
     ),
+    "negative_log_likelihood": (
+        CLASSES, log_softmax(LOGITS), -log_softmax(LOGITS)[range(6), CLASSES],
+    ),
+    "sigmoid_focal_cross_entropy": (PROBABILITIES, X, focal(PROBABILITIES, X)),
+    "squared_hinge": (np.sign(Y), X, np.maximum(0, 1 - np.sign(Y) * X) ** 2),
+    "dice": (
+        MASKS, PROBABILITIES,
+        1 - (2 * (MASKS * PROBABILITIES).sum(-1) + 1e-7)
+        / ((MASKS + PROBABILITIES).sum(-1) + 1e-7),
+    ),
+    "poisson": (COUNTS, RATES, RATES - COUNTS * np.log(RATES)),
+    "gaussian_negative_log_likelihood": (Y, X, -scipy.stats.norm(X, RATES**0.5).logpdf(Y)),
+    "pinball": (Y, X, abs(X - Y) / 2),
+    "info_nce": (Y, X, info_nce(Y, X)),
+    "triplet_margin": (Y, X, np.maximum(0, norm(Y - X) - norm(Y - NEGATIVES) + 1)),
 }  # fmt: skip
 
 
@@ -61,13 +111,13 @@ class TestLosses:
 
     def test_items(self, name):
         targets, predictions, expected = CASES[name]
-        got = getattr(pb.losses, name)(targets, predictions, reduction="none")
+        got = loss_of(name)(targets, predictions, reduction="none")
         assert got.dtype == pb.float64
         np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12)
 
     def test_reductions(self, name):
         targets, predictions, expected = CASES[name]
-        loss = getattr(pb.losses, name)
+        loss = loss_of(name)
         assert loss(targets, predictions).item() == pytest.approx(expected.mean(), rel=1e-12)
         total = loss(targets, predictions, reduction="sum")
         assert total.item() == pytest.approx(expected.sum(), rel=1e-12)
@@ -76,7 +126,7 @@ class TestLosses:
 
     def test_weights(self, name):
         targets, predictions, expected = CASES[name]
-        loss = getattr(pb.losses, name)
+        loss = loss_of(name)
         weights = RNG.uniform(size=expected.shape)
         got = loss(targets, predictions, weights)
         assert got.item() == pytest.approx((weights * expected).mean(), rel=1e-12)
@@ -91,15 +141,15 @@ class TestLosses:
     def test_shapes_must_fit(self, name):
         targets, predictions, _ = CASES[name]
         with pytest.raises(pb.errors.ShapeError):
-            getattr(pb.losses, name)(targets[:-1], predictions)
+            loss_of(name)(targets[:-1], predictions)
         if np.ndim(targets) == np.ndim(predictions):
             # These would broadcast, to a wrong number.
             with pytest.raises(pb.errors.ShapeError):
-                getattr(pb.losses, name)(targets[:, :1], predictions)
+                loss_of(name)(targets[:, :1], predictions)
 
     def test_gradient(self, name):
         targets, predictions, _ = CASES[name]
-        loss = getattr(pb.losses, name)
+        loss = loss_of(name)
         got = pb.grad(loss, 1)(targets, predictions).numpy()
         step = 1e-6
         for index in [(0, 0), (3, 1), (5, 2)]:
@@ -108,6 +158,82 @@ class TestLosses:
             behind[index] -= step
             slope = (loss(targets, ahead).item() - loss(targets, behind).item()) / (2 * step)
             assert got[index] == pytest.approx(slope, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "targets", "predictions", "expected"),
+    [
+        ("sigmoid_focal_cross_entropy", {"gamma": 0.0}, MASKS, X, focal(MASKS, X, 0)),
+        ("sigmoid_focal_cross_entropy", {"gamma": 0.5, "alpha": 0.25}, MASKS, X,
+         focal(MASKS, X, 0.5, 0.25)),
+        ("poisson", {"log_input": True}, COUNTS, X, np.exp(X) - COUNTS * X),
+        ("pinball", {"quantile": 0.9}, Y, X, mean_pinball_loss(Y.T, X.T, alpha=0.9,
+         multioutput="raw_values")),
+        ("info_nce", {"temperature": 2.0, "symmetric": True}, Y, X, info_nce(Y, X, 2.0, True)),
+        ("triplet_margin", {"margin": 3.0}, Y, X,
+         np.maximum(0, norm(Y - X) - norm(Y - NEGATIVES) + 3)),
+    ],
+)  # fmt: skip
+def test_settings(name, settings, targets, predictions, expected):
+    loss = loss_of(name)
+    got = loss(targets, predictions, reduction="none", **settings).numpy()
+    got = got.mean(-1) if got.ndim > expected.ndim else got
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("sigmoid_focal_cross_entropy", {"gamma": -1.0}),
+        ("sigmoid_focal_cross_entropy", {"alpha": 1.5}),
+        ("pinball", {"quantile": 1.5}),
+        ("info_nce", {"temperature": 0.0}),
+    ],
+)
+def test_wrong_settings(name, setting):
+    with pytest.raises(pb.errors.InputValueError, match=f"{name}: {next(iter(setting))}"):
+        loss_of(name)(Y, X, **setting)
+
+
+def test_poisson_of_no_counts_that_are_expected_with_certainty():
+    loss = pb.losses.poisson
+    assert loss([0.0, 0.0], [0.0, 1.0], reduction="none").tolist() == [0.0, 1.0]
+    assert pb.grad(loss, 1)([0.0, 0.0], [0.0, 1.0]).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", ["sigmoid_focal_cross_entropy", "triplet_margin", "dice", "nll"])
+def test_gradients_are_finite_where_a_factor_is_0(name):
+    logits = np.asarray([[1e4, -1e4, 0.0]], np.float32)
+    zeros = np.zeros((1, 3), np.float32)
+    loss, predictions = {
+        "sigmoid_focal_cross_entropy": (
+            lambda x: pb.losses.sigmoid_focal_cross_entropy([[1.0, 0.0, 1.0]], x, gamma=0.5),
+            logits,
+        ),
+        "triplet_margin": (lambda x: pb.losses.triplet_margin(zeros, x, x), zeros),
+        "dice": (lambda x: pb.losses.dice(zeros, x), zeros),
+        "nll": (lambda x: pb.losses.negative_log_likelihood([1], pb.log_softmax(x)), logits),
+    }[name]
+    assert np.isfinite(pb.grad(loss)(predictions).numpy()).all()
+
+
+def test_labels_outside_the_classes_have_no_likelihood():
+    loss = pb.losses.negative_log_likelihood
+    found = loss([0, 2, -1], np.log([[0.5, 0.5]] * 3), reduction="none").numpy()
+    np.testing.assert_allclose(found, [np.log(2), np.nan, np.nan])
+    with pytest.raises(pb.errors.DTypeError, match="integers"):
+        loss([0.0], [[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("name", ["poisson", "squared_hinge", "pinball", "dice", "nll", "info_nce"])
+def test_fit_captures_losses_by_name(name):
+    x = RNG.normal(size=(32, 4))
+    activation = {"poisson": "softplus", "dice": "sigmoid"}.get(name)
+    model = pb.Sequential([pb.layers.Dense(3, activation=activation)])
+    targets = RNG.integers(0, 3, 32) if name == "nll" else RNG.uniform(size=(32, 3))
+    model.compile(pb.optimizers.SGD(0.01), loss=name, capture=True)
+    losses = model.fit(x, targets, epochs=4, batch_size=8, verbose=False).history["loss"]
+    assert losses[-1] < losses[0]
 
 
 class TestStability:

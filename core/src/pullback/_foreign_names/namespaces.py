@@ -100,15 +100,31 @@ _LOSSES = {
     "binary_crossentropy BinaryCrossentropy BCELoss BCEWithLogitsLoss bce binary_cross_entropy":
         "write `pb.losses.sigmoid_cross_entropy(labels, logits)`, without sigmoid in the model",
     "nll_loss NLLLoss":
-        "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)` with the logits",
-    "smooth_l1_loss SmoothL1Loss Huber HuberLoss": "write `pb.losses.huber`",
+        "write `pb.losses.negative_log_likelihood(labels, pb.log_softmax(logits))`",
+    "smooth_l1_loss SmoothL1Loss Huber HuberLoss":
+        "write `pb.losses.huber`; SmoothL1Loss of another beta than 1 is divided by it",
     "kl_div KLDivLoss KLDivergence kld": "write `pb.losses.kl_divergence`",
     "CosineSimilarity CosineEmbeddingLoss": "write `pb.losses.cosine_distance`",
     "ctc CTCLoss ctc_loss CTC": "write `pb.ctc_loss`",
     "Hinge HingeEmbeddingLoss": "write `pb.losses.hinge`",
     "logcosh LogCosh": "write `pb.losses.log_cosh`",
     "Loss": "a loss is a function of targets and predictions",
-    "focal_loss BinaryFocalCrossentropy Poisson poisson TripletMarginLoss":
+    "focal_loss sigmoid_focal_loss BinaryFocalCrossentropy":
+        "write `pb.losses.sigmoid_focal_cross_entropy(labels, logits)`",
+    "Poisson PoissonNLLLoss poisson_nll_loss":
+        "write `pb.losses.poisson`, with `log_input=True` for logarithms",
+    "GaussianNLLLoss gaussian_nll_loss":
+        "write `pb.losses.gaussian_negative_log_likelihood(targets, means, variances)`",
+    "TripletMarginLoss triplet_margin_loss":
+        "write `pb.losses.triplet_margin(anchors, positives, negatives)`",
+    "SquaredHinge": "write `pb.losses.squared_hinge`",
+    "Dice DiceLoss": "write `pb.losses.dice`",
+    "quantile_loss PinballLoss": "write `pb.losses.pinball(targets, predictions, quantile=0.9)`",
+    "contrastive_loss InfoNCE NTXentLoss CLIPLoss":
+        "write `pb.losses.info_nce(keys, queries)`, with `symmetric=True` for both directions",
+    "MultiLabelSoftMarginLoss multilabel_soft_margin_loss":
+        "write `pb.losses.sigmoid_cross_entropy(labels, logits)`",
+    "CategoricalHinge MultiMarginLoss CategoricalFocalCrossentropy Tversky":
         "not here: a loss is any function of targets and predictions",
 }  # fmt: skip
 

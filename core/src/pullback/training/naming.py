@@ -31,6 +31,7 @@ USUAL = {
     "mape": "mean_absolute_percentage_error",
     "msle": "mean_squared_logarithmic_error",
     "kld": "kl_divergence",
+    "nll": "negative_log_likelihood",
     "acc": "accuracy",
     "f1": "f1_score",
 }
