@@ -420,6 +420,11 @@ def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:
     In a captured function the tensor becomes one of the trace.
     """
     state = LOCAL.state
+    if RECORDING.count == 1 and state.recording and state.again is None:
+        # The case of a training loop: all that is counted is one tape, which records here.
+        tape = state.tapes[0]
+        wanted = variable._watched and tape.watch_accessed_variables
+        return tape.leaf_of(variable, wanted) or CONSTANT
     if state.values:
         other = state.values.get(id(variable))
         if other is not None:
@@ -433,14 +438,8 @@ def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:
         tensor._array, tensor._device = traced._array, traced._device
     if not state.recording:
         return None
-    tapes = state.tapes
-    if len(tapes) == 1:
-        # The case of a training loop.
-        tape = tapes[0]
-        wanted = variable._watched and tape.watch_accessed_variables
-        return tape.leaf_of(variable, wanted) or CONSTANT
     leaves = []
-    for tape in tapes:
+    for tape in state.tapes:
         leaf = tape.leaf_of(variable, variable._watched and tape.watch_accessed_variables)
         if leaf is not None:
             leaves.append(leaf)

@@ -64,17 +64,16 @@ def gradients(
         interval: the serial numbers between which the tape recorded.
         release: whether nodes are released as the pass goes on.
     """
-    if type(target) is not Tensor or RECORDING.count or type(target._device) is not Device:
+    if type(target) is not Tensor or RECORDING.count:
         return None
     node = target._node
     if type(node) is not Node and type(node) is not Output:
         return None
     begin, end = interval
     # The op before the last tells losses apart that end in the same mean.
-    behind = node.parents[0] if node.parents else None
-    if type(behind) is Output:
-        behind = behind.parents[0]
-    key = (node.op, None if behind is None else behind.op, node.serial - begin, len(leaves))
+    parents = node.parents
+    behind = parents and parents[0]
+    key = (node.op, behind and behind.op, node.serial - begin, len(leaves))
     form = _forms.get(key)
     if form is None:
         if len(_forms) >= _FORMS:
@@ -88,6 +87,8 @@ def gradients(
     form.misses += 1
     if form.misses < PATIENCE or form.built > 2 * _ALIKE or set(leaves) != own:
         return None
+    if type(target._device) is not Device:
+        return None  # a batch of `vmap`, or a trace
     form.built += 1
     gradients, compiled = _traced(target, leaves, own, interval, release)
     if compiled is not None:

@@ -28,6 +28,19 @@ class _Token:
     live = True
 
 
+#: The usual `unconnected_gradients`, which `gradient` knows by identity.
+_NONE: Unconnected = "none"
+
+
+def _are_zeros(unconnected_gradients: object) -> bool:
+    """Returns whether a source without a gradient gets zeros."""
+    if isinstance(unconnected_gradients, str) and unconnected_gradients in ("none", "zero"):
+        return unconnected_gradients == "zero"
+    raise errors.InputValueError(
+        f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
+    )
+
+
 #: How many tapes may still be asked for a gradient: while any may, no node is released.
 _LIVE = SharedCount()
 
@@ -93,8 +106,10 @@ class GradientTape(Jacobians):
         self._own: set[Node] = set()
 
     def __del__(self) -> None:
-        # A constructor that has raised has set nothing.
-        token: _Token | None = getattr(self, "_token", None)
+        try:
+            token = self._token
+        except AttributeError:
+            return  # a constructor that has raised has set nothing
         if token is not None:
             token.live = False
             _LIVE.count -= 1
@@ -297,7 +312,7 @@ class GradientTape(Jacobians):
         target: Any,
         sources: Any,
         output_gradients: Any = None,
-        unconnected_gradients: Unconnected = "none",
+        unconnected_gradients: Unconnected = _NONE,
     ) -> Any:
         """The gradient of `target` (or of the sum of several) with respect to `sources`.
 
@@ -322,21 +337,18 @@ class GradientTape(Jacobians):
                 "gradient() was called on this tape before; make it with "
                 "pb.GradientTape(persistent=True) to call it more than once"
             )
-        if not isinstance(unconnected_gradients, str) or unconnected_gradients not in (
-            "none",
-            "zero",
-        ):
-            raise errors.InputValueError(
-                f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
-            )
+        zeros = unconnected_gradients is not _NONE and _are_zeros(unconnected_gradients)
         single = type(sources) is Tensor
         nodes = self._read_nodes(sources) if type(sources) is list else None
         read = nodes is not None
-        if nodes is None:
-            flat = [sources] if single else leaves(sources)
-            nodes = [self._source_node(source) for source in flat]
-        else:
+        if read:
             flat = sources
+        elif single:
+            flat = [sources]
+            nodes = [self._source_node(sources)]
+        else:
+            flat = leaves(sources)
+            nodes = [self._source_node(source) for source in flat]
         gradients = None
         if output_gradients is None and self._open is None and len(self._intervals) == 1:
             # The case of a training loop, whose sources are variables.
@@ -346,7 +358,7 @@ class GradientTape(Jacobians):
             gradients = self._backpropagate(target, flat, nodes, output_gradients)
         elif not self.persistent:
             self._retire()
-        if unconnected_gradients == "zero":
+        if zeros:
             gradients = [
                 seeds.zeros(source) if gradient is None else gradient
                 for source, gradient in zip(flat, gradients, strict=True)

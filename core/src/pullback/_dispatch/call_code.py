@@ -232,11 +232,13 @@ def _write_tensors(source: Source, op: Op) -> None:
             _write_number(source, op, "elif", x1, x2, ", True", align)
             source.write(f"""
                 else:
-                    _given = {x1}, {x2}
-                    {x1} = {x1} if type({x1}) is _Tensor else _read({x1})
-                    {x2} = {x2} if type({x2}) is _Tensor else _read({x2})
-                    if {foreign}:
-                        {names} = _align(_OP, _given)
+                    _t1 = {x1} if type({x1}) is _Tensor else _read({x1})
+                    _t2 = {x2} if type({x2}) is _Tensor else _read({x2})
+                    if type(_t1) is not _Tensor or type(_t2) is not _Tensor:
+                        {align}
+                    else:
+                        {x1} = _t1
+                        {x2} = _t2
             """)
             return
         if len(inputs) > 1:
@@ -462,10 +464,8 @@ def _write_recording(
             _write_lift(source, op)
         if op.differentiable and recorded:
             arguments = ", ".join(_recorded(op, results))
-            # In a trace nodes are there, where nothing is recorded, too: those of constants.
-            recording = "(not _TRACES.count or _LOCAL.state.recording)"
             source.write(f"""
-                if ({tracked}) and {recording}:
+                if {tracked}:
                     {", ".join(nodes)} = _OP.record({arguments})
                 else:
                     {every} = _CONSTANT

@@ -47,7 +47,7 @@ _PLAIN = frozenset("fdFDlLqQ")
 
 def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
     if dtype is None and x.dtype.char in _PLAIN:
-        if x.size <= _FEW or (axis is None and x.flags.c_contiguous):
+        if (axis is None and x.base is None) or x.ndim == 1 or x.size <= _FEW:
             return _add(x, axis, None, None, keepdims)
         return tree_sum(x, axis, keepdims)
     wide, result = accumulation(x, dtype)
@@ -159,7 +159,7 @@ def _prod(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
 
 def _mean(x: Array, *, axis: Any, keepdims: bool) -> Any:
     if x.dtype.char in _PLAIN:
-        if x.size <= _FEW or (axis is None and x.flags.c_contiguous):
+        if (axis is None and x.base is None) or x.ndim == 1 or x.size <= _FEW:
             total = _add(x, axis, None, None, keepdims)
         else:
             total = tree_sum(x, axis, keepdims)
