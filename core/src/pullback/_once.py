@@ -21,10 +21,12 @@ def once_for_each(function: Callable[[_Object], _Found]) -> Callable[[_Object], 
     kept: dict[int, tuple[_Found, ref[_Object]]] = {}
 
     def of(value: _Object) -> _Found:
-        found = kept.get(id(value))
-        if found is None:
-            key = id(value)
-            found = kept[key] = function(value), ref(value, lambda _: kept.pop(key, None))
-        return found[0]
+        key = id(value)
+        try:
+            return kept[key][0]
+        except KeyError:
+            found = function(value)
+            kept[key] = found, ref(value, lambda _: kept.pop(key, None))
+            return found
 
     return of

@@ -341,7 +341,7 @@ class GradientTape(Jacobians):
         single = type(sources) is Tensor
         nodes = self._read_nodes(sources) if type(sources) is list else None
         read = nodes is not None
-        if read:
+        if nodes is not None:
             flat = sources
         elif single:
             flat = [sources]

@@ -10,7 +10,15 @@ from typing import Any
 from pullback._tree import leaves, like
 from pullback.layers.loss_terms import LossTerms
 
-__all__ = ["CALLS", "FirstCall", "SymbolicCalls", "SymbolicPart", "batch_of", "shapes_in"]
+__all__ = [
+    "CALLS",
+    "BuiltFor",
+    "FirstCall",
+    "SymbolicCalls",
+    "SymbolicPart",
+    "batch_of",
+    "shapes_in",
+]
 
 
 class LayerCalls(threading.local):
@@ -54,6 +62,17 @@ class FirstCall:
         batch = batch_of((first_input,))
         self.batch = batch if batch == CALLS.batch else None
         CALLS.first_calls = self.number = CALLS.first_calls + 1
+
+
+class BuiltFor:
+    """The shape of the input that a layer was built for, in its structure."""
+
+    # A tuple would be looked through each time the variables of a model are listed.
+    opaque_state = True
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
 
 
 def batch_of(args: tuple[Any, ...]) -> int | None:

@@ -26,7 +26,15 @@ from pullback.layers.call_errors import (
     of_shape,
     with_path,
 )
-from pullback.layers.calls import CALLS, FirstCall, SymbolicCalls, SymbolicPart, batch_of, shapes_in
+from pullback.layers.calls import (
+    CALLS,
+    BuiltFor,
+    FirstCall,
+    SymbolicCalls,
+    SymbolicPart,
+    batch_of,
+    shapes_in,
+)
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
 from pullback.layers.policy import (
@@ -85,8 +93,8 @@ class Layer(Configurable):
     _policy: Policy | None = None
     _input_shape: tuple[int, ...] | None = None
     _casts: bool = False
-    #: What it was built for.
-    _build_shape: Any = None
+    #: The shape that it was built for.
+    _built_for: BuiltFor | None = None
     #: Its first call: what `summary` tells.
     _first_call: FirstCall | None = None
     #: Its calls with symbolic tensors.
@@ -469,7 +477,7 @@ class Layer(Configurable):
         finally:
             CALLS.building -= 1
         self.built = True
-        self._build_shape = shape
+        self._built_for = BuiltFor(shape)
         if not self._trainable:
             self.trainable = False
         if before is not None:

@@ -93,7 +93,7 @@ def checked_pairs(pairs: Iterable[tuple[TensorLike | None, Variable]]) -> Pairs:
         if gradient is None:
             without += 1
             continue
-        if id(variable) in replaced:
+        if replaced and id(variable) in replaced:
             raise errors.VariableError(
                 f"{variable.name or 'a variable'} has another value inside pb.functional_call, and "
                 f"an optimizer steps the variable itself; compute the next values with ops"

@@ -106,7 +106,10 @@ def walk(root: object) -> Iterator[StateEntry]:
             kept.append(value)
             parts = []
             for name, child in enter(value):
-                enter_child = _children_of(type(child))
+                cls = type(child)
+                if child is None or cls is bool or cls is int or cls is str:
+                    continue  # most attributes
+                enter_child = _children_of(cls)
                 if enter_child is not None:
                     parts.append((join(path, name), child, enter_child))
             parts.reverse()
