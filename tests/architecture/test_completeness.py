@@ -1,5 +1,6 @@
 """Every op is whole: documented, sampled, differentiable or not by decision, served and public."""
 
+import dis
 import doctest
 import importlib
 import inspect
@@ -162,12 +163,29 @@ def _modules():
             yield info.name
 
 
-def test_importing_all_modules_adds_no_instructions_of_another_python():
-    newer = importlib.import_module("pullback.graph.newer_instructions")
-    is_newer = sys.version_info >= (3, 12)
-    steps = instructions._STEPS.values()
-    assert is_newer == any(step.__module__ == newer.__name__ for step in steps)
-    assert is_newer == ("CALL_KW" in instructions.DIRECT) == ("TO_BOOL" in instructions.SPECIAL)
+#: Instructions that forget the stack, or that no trace sees.
+FORGETTING = {
+    *("BEFORE_ASYNC_WITH", "CHECK_EG_MATCH", "END_ASYNC_FOR", "GET_AITER", "GET_ANEXT"),
+    *("IMPORT_STAR", "PREP_RERAISE_STAR", "INTERPRETER_EXIT", "ENTER_EXECUTOR", "RESERVED"),
+    *("BUILD_INTERPOLATION", "EXTENDED_ARG"),
+}
+
+
+def test_each_instruction_of_this_python_is_in_the_table():
+    known = {*instructions._STEPS, *instructions._PLAIN, *FORGETTING}
+    names = {name for name, code in dis.opmap.items() if code < 255}
+    assert sorted(n for n in names - known if not n.startswith("INSTRUMENTED_")) == []
+
+
+@pytest.mark.each("name", sorted(instructions._PLAIN.keys() & dis.opmap.keys()))
+def test_plain_instructions_take_and_give_what_python_says(name):
+    code = dis.opmap[name]
+    taken, given = instructions._PLAIN[name]
+    argument = None if code < dis.HAVE_ARGUMENT else 0
+    # Until 3.12 Python does not count what the first `next` sends.
+    assert given - taken - (name == "RETURN_GENERATOR" and sys.version_info < (3, 13)) == (
+        dis.stack_effect(code, argument, jump=False)
+    )
 
 
 @pytest.mark.each("name", list(_modules()))

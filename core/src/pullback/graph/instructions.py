@@ -1,49 +1,49 @@
-"""The instructions: what each reads, and what it does to the stack of its frame.
+"""The instructions of CPython 3.11 to 3.14: what each reads, and does to the stack of its frame.
 
-The effects are those of CPython 3.11; `newer_instructions` has what later ones do otherwise. An
-instruction that is not in the table forgets the stack: a read of a value that was on it is an
+An instruction that is not in the table forgets the stack: a read of a value that was on it is an
 error.
 """
 
 from __future__ import annotations
 
 import dis
+import itertools
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import CodeType, FrameType
 from typing import Any
 
 from pullback.graph.host import CONTAINERS, is_a, is_plain
-from pullback.graph.lookup import Unknown, in_python
-from pullback.graph.stack import NULL, UNKNOWN, Stack, is_framework_code, supers_of
+from pullback.graph.lookup import Unknown
+from pullback.graph.stack import NULL, UNKNOWN, Stack, supers_of
 
+_IS_NEWER = sys.version_info >= (3, 12)
 #: Where a call has the object of a method: before the function, or from 3.13 on behind it.
-BEHIND = sys.version_info >= (3, 13)
+_BEHIND = sys.version_info >= (3, 13)
 #: Special methods by the instructions that call them.
-SPECIAL = {
+_SPECIAL = {
     "GET_ITER": ("__iter__", "__getitem__"),
     "GET_YIELD_FROM_ITER": ("__iter__", "__getitem__"),
-    "FOR_ITER": ("__next__",),
     "BEFORE_WITH": ("__enter__", "__exit__"),
     "UNARY_NEGATIVE": ("__neg__",),
     "UNARY_POSITIVE": ("__pos__",),
     "UNARY_INVERT": ("__invert__",),
-    "FORMAT_VALUE": ("__format__", "__str__", "__repr__"),
-    "STORE_SUBSCR": ("__setitem__",),
-    "DELETE_SUBSCR": ("__delitem__",),
-    "CALL": ("__call__", "__init__", "__new__"),
 }
+_FORMATS = ("__format__", "__str__", "__repr__")
 #: Instructions whose result is what a function in Python returns that they call.
-DIRECT = {
+_DIRECT = {
     *("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "BINARY_SUBSCR", "BINARY_OP", "COMPARE_OP"),
     *("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "BEFORE_WITH", "GET_ITER"),
-    *("SEND", "CALL", "CALL_FUNCTION_EX"),
+    *("SEND", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_SUPER_ATTR", "BINARY_SLICE"),
+    "TO_BOOL",
 }
 #: Instructions whose argument is a word.
-AS_TEXT = {"BINARY_OP", "COMPARE_OP"}
-#: Instructions whose argument has flags beside a name or a constant.
-WITH_FLAGS = {"LOAD_GLOBAL", "CALL_FUNCTION_EX", "FORMAT_VALUE", "MAKE_FUNCTION"}
+_AS_TEXT = {"BINARY_OP", "COMPARE_OP", "LOAD_SPECIAL", "CALL_INTRINSIC_1"}
+#: Instructions whose argument has flags.
+_WITH_FLAGS = {"CALL_FUNCTION_EX", "FORMAT_VALUE", "MAKE_FUNCTION"}
+#: Instructions whose argument has a name, and whether a call follows.
+_WITH_CALL = {"LOAD_GLOBAL", "LOAD_ATTR", "LOAD_SUPER_ATTR"}
 _COMPARED = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
 _OPERATORS = {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
@@ -53,30 +53,69 @@ _OPERATORS = {
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 #: How many values an instruction takes and gives that reads nothing: the given ones are unknown.
-PLAIN: dict[str, tuple[int, int]] = {
-    "NOP": (0, 0), "RESUME": (0, 0), "PRECALL": (0, 0), "CACHE": (0, 0), "MAKE_CELL": (0, 0),
-    "COPY_FREE_VARS": (0, 0), "JUMP_FORWARD": (0, 0), "JUMP_BACKWARD": (0, 0),
-    "JUMP_BACKWARD_NO_INTERRUPT": (0, 0), "DELETE_FAST": (0, 0), "DELETE_NAME": (0, 0),
-    "DELETE_DEREF": (0, 0), "SETUP_ANNOTATIONS": (0, 0), "POP_TOP": (1, 0),
-    "IS_OP": (2, 1), "STORE_FAST": (1, 0), "STORE_NAME": (1, 0), "RETURN_VALUE": (1, 0),
-    "POP_EXCEPT": (1, 0), "RERAISE": (1, 0), "YIELD_VALUE": (1, 1), "RETURN_GENERATOR": (0, 1),
-    "LOAD_BUILD_CLASS": (0, 1), "LOAD_ASSERTION_ERROR": (0, 1), "ASYNC_GEN_WRAP": (1, 1),
-    "POP_JUMP_FORWARD_IF_NONE": (1, 0), "POP_JUMP_FORWARD_IF_NOT_NONE": (1, 0),
-    "POP_JUMP_BACKWARD_IF_NONE": (1, 0), "POP_JUMP_BACKWARD_IF_NOT_NONE": (1, 0),
-    "PUSH_EXC_INFO": (1, 2), "CHECK_EXC_MATCH": (1, 1), "MATCH_MAPPING": (0, 1),
-    "MATCH_SEQUENCE": (0, 1), "RAISE_VARARGS": (0, 0), "PRINT_EXPR": (1, 0),
-    "WITH_EXCEPT_START": (0, 1), "LIST_TO_TUPLE": (0, 0),
-}  # fmt: skip
+_PLAIN = {
+    name: effect
+    for effect, names in {
+        (0, 0): "NOP RESUME PRECALL CACHE MAKE_CELL COPY_FREE_VARS JUMP_FORWARD JUMP_BACKWARD "
+        "JUMP_BACKWARD_NO_INTERRUPT DELETE_FAST DELETE_NAME DELETE_DEREF SETUP_ANNOTATIONS "
+        "RAISE_VARARGS LIST_TO_TUPLE RETURN_CONST NOT_TAKEN",
+        (0, 1): "RETURN_GENERATOR LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR MATCH_MAPPING "
+        "MATCH_SEQUENCE WITH_EXCEPT_START LOAD_LOCALS LOAD_COMMON_CONSTANT",
+        (1, 0): "POP_TOP STORE_FAST STORE_NAME RETURN_VALUE POP_EXCEPT RERAISE PRINT_EXPR POP_ITER "
+        "EXIT_INIT_CHECK POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE "
+        "POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE",
+        (1, 1): "YIELD_VALUE ASYNC_GEN_WRAP CHECK_EXC_MATCH GET_AWAITABLE",
+        (1, 2): "PUSH_EXC_INFO",
+        (2, 0): "STORE_FAST_STORE_FAST",
+        (2, 1): "IS_OP BUILD_TEMPLATE END_SEND CALL_INTRINSIC_2",
+        (3, 2): "CLEANUP_THROW",
+    }.items()
+    for name in names.split()
+} | {"END_FOR": (1 if _BEHIND else 2, 0)}
 
 
 # ---------------------------------------------------------------------------------------------
 # Instructions.
 
 _Step = Callable[[Stack, FrameType, Any], None]
-_STEPS: dict[str, _Step] = {}
+_STEPS: dict[str, _Step] = {
+    name: step
+    for names, step in {
+        "PUSH_NULL": lambda state, frame, _: state.push(NULL),
+        "LOAD_CONST LOAD_SMALL_INT": lambda state, frame, value: state.push(value),
+        "LOAD_METHOD": lambda state, frame, name: _load_attr(state, frame, (name, True)),
+        "IMPORT_FROM": lambda state, frame, name: state.push(
+            state.places.attribute(state.peek(1), name)
+        ),
+        "DELETE_GLOBAL": lambda state, frame, name: state.places.written(frame.f_globals, name),
+        "DELETE_ATTR": lambda state, frame, name: state.places.written(state.pop(), name),
+        "POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_FALSE POP_JUMP_BACKWARD_IF_TRUE "
+        "POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE": (
+            lambda state, frame, _: state.ask_truth(state.pop())
+        ),
+        "FORMAT_VALUE": lambda state, frame, flags: _format(
+            state, state.pops(2 if flags & 4 else 1), as_text=not flags
+        ),
+        "FORMAT_SIMPLE": lambda state, frame, _: _format(state, state.pops(1), as_text=True),
+        "CONVERT_VALUE": lambda state, frame, _: _format(state, state.pops(1), as_text=False),
+        "FORMAT_WITH_SPEC": lambda state, frame, _: _format(state, state.pops(2), as_text=False),
+        "COPY": lambda state, frame, depth: state.push(state.peek(depth)),
+        "BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_SLICE": lambda state, frame, count: state.build(
+            count
+        ),
+        "BUILD_MAP": lambda state, frame, count: state.build(2 * count),
+        "BUILD_CONST_KEY_MAP": lambda state, frame, count: state.build(count + 1),
+        "LIST_APPEND SET_ADD LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE": (
+            lambda state, frame, depth: _add_to(state, state.pops(1), depth)
+        ),
+        "MAP_ADD": lambda state, frame, depth: _add_to(state, state.pops(2), depth),
+        "KW_NAMES": lambda state, frame, names: setattr(state, "names", names),
+    }.items()
+    for name in names.split()
+}
 
 
-def effect_of(*names: str) -> Callable[[_Step], _Step]:
+def _effect_of(*names: str) -> Callable[[_Step], _Step]:
     """Adds a function as what these instructions do."""
 
     def add(function: _Step) -> _Step:
@@ -91,7 +130,7 @@ def effect_of(*names: str) -> Callable[[_Step], _Step]:
 def steps_of(code: CodeType) -> tuple[int, dict[int, tuple[_Step, Any, bool, int | None]]]:
     """The offset of the first instruction that a program has written, and what to do at each.
 
-    That is a function and its argument; whether the instruction is in `DIRECT`; where exceptions
+    That is a function and its argument; whether the instruction is in `_DIRECT`; where exceptions
     go, the depth of the stack there.
     """
     steps: dict[int, tuple[_Step, Any, bool, int | None]] = {}
@@ -99,37 +138,40 @@ def steps_of(code: CodeType) -> tuple[int, dict[int, tuple[_Step, Any, bool, int
     depths = {entry.target: entry.depth + entry.lasti + 1 for entry in whole.exception_entries}
     prefixes: list[int] = []
     offsets: list[int] = []
-    for instruction in whole:
+    for instruction, behind in itertools.pairwise([*whole, None]):
         if offsets or instruction.opname == "RESUME":
             offsets.append(instruction.offset)
         if instruction.opname == "EXTENDED_ARG":
             prefixes.append(instruction.offset)
             continue
-        step = _step_of(instruction, code)
+        step = _step_of(instruction, code, -1 if behind is None else behind.offset)
         for offset in (*prefixes, instruction.offset):
             # The interpreter of 3.11 calls for the first of the two only, later ones for both.
-            is_called = offset == instruction.offset or sys.version_info < (3, 12)
+            is_called = offset == instruction.offset or not _IS_NEWER
             run, argument = step if is_called else (_plain, (0, 0))
-            steps[offset] = run, argument, instruction.opname in DIRECT, depths.get(offset)
+            steps[offset] = run, argument, instruction.opname in _DIRECT, depths.get(offset)
         prefixes = []
     return next(iter(offsets[1:]), 0), steps
 
 
-def _step_of(instruction: dis.Instruction, code: CodeType) -> tuple[_Step, Any]:
-    name = instruction.opname
-    if name in PLAIN:
-        return _plain, PLAIN[name]
-    run = _STEPS.get(name, _forget)
+def _step_of(instruction: dis.Instruction, code: CodeType, behind: int) -> tuple[_Step, Any]:
+    name, number = instruction.opname, instruction.arg or 0
+    if name in _PLAIN:
+        return _plain, _PLAIN[name]
     argument: Any = instruction.argval
-    if name in AS_TEXT:
+    if name in _AS_TEXT:
         argument = instruction.argrepr
-    elif name in WITH_FLAGS:
-        argument = instruction.argval, instruction.arg
+    elif name in _WITH_FLAGS:
+        argument = number
+    elif name in _WITH_CALL:
+        argument = argument, bool(number & 1) and (_IS_NEWER or name == "LOAD_GLOBAL")
     elif name == "KW_NAMES":
-        argument = code.co_consts[instruction.arg or 0]
-    elif name in SPECIAL:
-        argument = instruction.argval, SPECIAL[name]
-    return run, argument
+        argument = code.co_consts[number]
+    elif name == "FOR_ITER":
+        argument = behind
+    elif name in _SPECIAL:
+        argument = _SPECIAL[name]
+    return _STEPS.get(name, _forget), argument
 
 
 def _plain(state: Stack, frame: FrameType, effect: tuple[int, int]) -> None:
@@ -144,19 +186,19 @@ def _forget(state: Stack, frame: FrameType, _: object) -> None:
     state.stack.clear()
 
 
-@effect_of("PUSH_NULL")
-def _push_null(state: Stack, frame: FrameType, _: object) -> None:
-    state.push(NULL)
-
-
-@effect_of("LOAD_CONST")
-def _load_const(state: Stack, frame: FrameType, value: Any) -> None:
+def _push_callable(state: Stack, value: Any, is_called: bool) -> None:
+    """Puts a value on top, with the room beside it that a call needs."""
+    if is_called and not _BEHIND:
+        state.push(NULL)
     state.push(value)
+    if is_called and _BEHIND:
+        state.push(NULL)
 
 
-@effect_of("LOAD_CLASSDEREF")
-def load_from_class(state: Stack, frame: FrameType, name: str) -> None:
-    """Puts what a name means in the body of a class on the stack."""
+@_effect_of("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
+def _load_from_class(state: Stack, frame: FrameType, name: str) -> None:
+    if _IS_NEWER:
+        state.pop()
     # The body of a class has no names of its functions.
     at: FrameType | None = frame
     while at is not None and name not in at.f_locals:
@@ -164,58 +206,66 @@ def load_from_class(state: Stack, frame: FrameType, name: str) -> None:
     state.push(UNKNOWN if at is None else at.f_locals[name])
 
 
-@effect_of("LOAD_FAST")
-def _load_fast(state: Stack, frame: FrameType, name: str) -> None:
+@_effect_of("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR")
+@_effect_of("LOAD_DEREF", "LOAD_CLOSURE")
+def _load(state: Stack, frame: FrameType, name: str) -> None:
+    if name in frame.f_code.co_freevars:
+        # From 3.12 on also to have the cell, for a function that is made now.
+        for function in state.functions:
+            state.places.cell(function, name)
     state.push(frame.f_locals.get(name, UNKNOWN))
 
 
-@effect_of("LOAD_DEREF", "LOAD_CLOSURE")
-def load_cell(state: Stack, frame: FrameType, name: str) -> None:
-    """Puts the value of a variable that functions share on the stack."""
-    for function in state.functions:
-        state.places.cell(function, name)
-    state.push(frame.f_locals.get(name, UNKNOWN))
+@_effect_of("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
+def _load_two(state: Stack, frame: FrameType, names: tuple[str, str]) -> None:
+    for name in names:
+        _load(state, frame, name)
 
 
-@effect_of("STORE_DEREF")
+@_effect_of("STORE_FAST_LOAD_FAST")
+def _store_and_load(state: Stack, frame: FrameType, names: tuple[str, str]) -> None:
+    stored, loaded = names
+    value = state.pop()
+    state.push(value if stored == loaded else frame.f_locals.get(loaded, UNKNOWN))
+
+
+@_effect_of("STORE_DEREF")
 def _store_deref(state: Stack, frame: FrameType, name: str) -> None:
     state.pop()
     for function in state.functions:
         state.places.cell_written(function, name)
 
 
-def look_up(state: Stack, frame: FrameType, name: str) -> Any:
+def _look_up(state: Stack, frame: FrameType, name: str) -> Any:
     """The value of a global name, or of a builtin one."""
     return state.places.name(frame.f_globals, frame.f_builtins, name)
 
 
-@effect_of("LOAD_GLOBAL")
-def _load_global(state: Stack, frame: FrameType, argument: tuple[str, int]) -> None:
-    name, flags = argument
-    if flags & 1:
-        state.push(NULL)
-    state.push(look_up(state, frame, name))
+@_effect_of("LOAD_GLOBAL")
+def _load_global(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
+    name, is_called = argument
+    _push_callable(state, _look_up(state, frame, name), is_called)
 
 
-@effect_of("LOAD_NAME")
-def load_name(state: Stack, frame: FrameType, name: str) -> None:
-    """Puts what a name means outside of functions on the stack."""
+@_effect_of("LOAD_NAME")
+def _load_name(state: Stack, frame: FrameType, name: str) -> None:
     is_local = name in frame.f_locals and frame.f_locals is not frame.f_globals
-    state.push(frame.f_locals[name] if is_local else look_up(state, frame, name))
+    state.push(frame.f_locals[name] if is_local else _look_up(state, frame, name))
 
 
-@effect_of("DELETE_GLOBAL")
-def _delete_global(state: Stack, frame: FrameType, name: str) -> None:
-    state.places.written(frame.f_globals, name)
+@_effect_of("LOAD_FROM_DICT_OR_GLOBALS")
+def _load_from_dict(state: Stack, frame: FrameType, name: str) -> None:
+    state.pop()
+    _load_name(state, frame, name)
 
 
-@effect_of("STORE_GLOBAL")
+@_effect_of("STORE_GLOBAL")
 def _store_global(state: Stack, frame: FrameType, name: str) -> None:
     state.pop()
     state.places.written(frame.f_globals, name)
 
 
-@effect_of("IMPORT_NAME")
+@_effect_of("IMPORT_NAME")
 def _import_name(state: Stack, frame: FrameType, name: str) -> None:
     level, names = state.pops(2)
     package = frame.f_globals.get("__package__") or ""
@@ -228,81 +278,92 @@ def _import_name(state: Stack, frame: FrameType, name: str) -> None:
     state.push(found)
 
 
-@effect_of("IMPORT_FROM")
-def _import_from(state: Stack, frame: FrameType, name: str) -> None:
-    state.push(state.places.attribute(state.peek(1), name))
+@_effect_of("LOAD_ATTR")
+def _load_attr(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
+    name, is_called = argument
+    _push_callable(state, state.places.attribute(state.pop(), name), is_called)
 
 
-@effect_of("LOAD_ATTR")
-def _load_attr(state: Stack, frame: FrameType, name: str) -> None:
-    state.push(state.places.attribute(state.pop(), name))
+@_effect_of("LOAD_SUPER_ATTR")
+def _load_super_attr(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
+    name, is_called = argument
+    _, kind, owner = state.pops(3)
+    found = supers_of(frame, [kind, owner])
+    value = state.places.attribute(found[0], name) if len(found) == 1 else UNKNOWN
+    _push_callable(state, value, is_called)
 
 
-@effect_of("LOAD_METHOD")
-def _load_method(state: Stack, frame: FrameType, name: str) -> None:
-    found = state.places.attribute(state.pop(), name)
-    state.push(NULL)
-    state.push(found)
+@_effect_of("LOAD_SPECIAL")
+def _load_special(state: Stack, frame: FrameType, name: str) -> None:
+    owner = state.pop()
+    name = name.strip("()")
+    state.places.special(owner, (name,))
+    _push_callable(state, state.places.attribute(owner, name), is_called=True)
 
 
-@effect_of("STORE_ATTR")
+@_effect_of("STORE_ATTR")
 def _store_attr(state: Stack, frame: FrameType, name: str) -> None:
     _, owner = state.pops(2)
     state.places.special(owner, ("__setattr__",))
     state.places.written(owner, name)
 
 
-@effect_of("DELETE_ATTR")
-def _delete_attr(state: Stack, frame: FrameType, name: str) -> None:
-    state.places.written(state.pop(), name)
-
-
-@effect_of("STORE_SUBSCR")
-def _store_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
+@_effect_of("STORE_SUBSCR")
+def _store_subscr(state: Stack, frame: FrameType, _: object) -> None:
     _, owner, key = state.pops(3)
-    state.places.special(owner, argument[1])
+    state.places.special(owner, ("__setitem__",))
     state.places.written(owner, key)
 
 
-@effect_of("DELETE_SUBSCR")
-def _delete_subscr(state: Stack, frame: FrameType, argument: Any) -> None:
+@_effect_of("DELETE_SUBSCR")
+def _delete_subscr(state: Stack, frame: FrameType, _: object) -> None:
     owner, key = state.pops(2)
-    state.places.special(owner, argument[1])
+    state.places.special(owner, ("__delitem__",))
     state.places.written(owner, key)
 
 
-@effect_of("BINARY_SUBSCR")
-def get_item(state: Stack, frame: FrameType, _: object) -> None:
-    """Takes a key and its owner, and gives the item."""
+@_effect_of("STORE_SLICE")
+def _store_slice(state: Stack, frame: FrameType, _: object) -> None:
+    _, owner, *_ = state.pops(4)
+    state.places.special(owner, ("__setitem__",))
+    state.places.written(owner, None)
+
+
+@_effect_of("BINARY_SLICE")
+def _slice(state: Stack, frame: FrameType, _: object) -> None:
+    owner, *_ = state.pops(3)
+    state.places.special(owner, ("__getitem__",))
+    state.hand_over([owner])
+
+
+@_effect_of("BINARY_SUBSCR")
+def _get_item(state: Stack, frame: FrameType, _: object) -> None:
     owner, key = state.pops(2)
-    state.direct = not is_a(owner, (list, tuple, dict, Unknown)) or type(owner) not in (
-        list,
-        tuple,
-        dict,
-    )
+    state.direct = type(owner) not in (list, tuple, dict)
     state.push(state.places.item(owner, key))
 
 
-@effect_of("CONTAINS_OP")
+@_effect_of("CONTAINS_OP")
 def _contains(state: Stack, frame: FrameType, _: object) -> None:
     key, container = state.pops(2)
     state.places.contains(container, key)
     state.push(UNKNOWN)
 
 
-@effect_of("COMPARE_OP")
-def compare(state: Stack, frame: FrameType, operator: str) -> None:
-    """Takes two values, and gives what comparing them makes."""
+@_effect_of("COMPARE_OP")
+def _compare(state: Stack, frame: FrameType, operator: str) -> None:
     left, right = state.pops(2)
-    name = _COMPARED[operator]
+    name = _COMPARED[operator.removeprefix("bool(").removesuffix(")")]
     for value, method in ((left, name), (right, _SWAPPED[name])):
         state.places.special(value, (f"__{method}__",))
-    hand_over(state, [left, right])
+    state.hand_over([left, right])
 
 
-@effect_of("BINARY_OP")
-def operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
-    """Takes two values, and gives what an operator makes of them."""
+@_effect_of("BINARY_OP")
+def _operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
+    if operator == "[]":
+        _get_item(state, frame, None)
+        return
     left, right = state.pops(2)
     if type(left) is str and type(right) is str and operator == "+":
         state.push(left + right)  # such as the name of an attribute
@@ -313,62 +374,41 @@ def operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
     if not is_plain(right):
         state.places.special(right, (f"__r{name}__",))
     state.direct = not is_a(left, CONTAINERS) and not is_a(right, CONTAINERS)
-    hand_over(state, [left, right])
+    state.hand_over([left, right])
 
 
-@effect_of(
-    "UNARY_NEGATIVE",
-    "UNARY_POSITIVE",
-    "UNARY_INVERT",
-    "BEFORE_WITH",
-    "GET_ITER",
-    "GET_YIELD_FROM_ITER",
-)
-def _operate(state: Stack, frame: FrameType, argument: tuple[Any, tuple[str, ...]]) -> None:
+@_effect_of(*_SPECIAL)
+def _operate(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
     value = state.pop()
-    state.places.special(value, argument[1])
-    if "__exit__" in argument[1]:
+    state.places.special(value, names)
+    if "__exit__" in names:
         state.push(UNKNOWN)
-    hand_over(state, [value])
+    state.hand_over([value])
 
 
-@effect_of("FORMAT_VALUE")
-def _format(state: Stack, frame: FrameType, argument: Any) -> None:
-    taken = state.pops(2 if (argument[1] or 0) & 4 else 1)
-    if len(taken) == 1 and type(taken[0]) in (str, int) and not argument[1]:
-        state.push(str(taken[0]))
+@_effect_of("CALL_INTRINSIC_1")
+def _intrinsic(state: Stack, frame: FrameType, name: str) -> None:
+    if "LIST_TO_TUPLE" not in name:
+        _operate(state, frame, ("__pos__",) if "UNARY_POSITIVE" in name else ())
+
+
+def _format(state: Stack, values: list[Any], *, as_text: bool) -> None:
+    if as_text and type(values[0]) in (str, int):
+        state.push(str(values[0]))  # such as the name of an attribute
         return
-    state.places.special(taken[0], SPECIAL["FORMAT_VALUE"])
-    hand_over(state, taken)
+    state.places.special(values[0], _FORMATS)
+    state.hand_over(values)
 
 
-def hand_over(state: Stack, values: list[Any]) -> None:
-    """Values go to code that is not followed, and something comes back."""
-    found = [x for value in values if not is_plain(value) for x in state.places.given(value)]
-    state.push(Unknown(tuple(found)) if found else UNKNOWN)
-
-
-@effect_of("UNARY_NOT")
-def _not(state: Stack, frame: FrameType, _: object) -> None:
-    ask_truth(state, state.pop())
+@_effect_of("UNARY_NOT", "TO_BOOL")
+def _to_bool(state: Stack, frame: FrameType, _: object) -> None:
+    state.ask_truth(state.pop())
     state.push(UNKNOWN)
 
 
-@effect_of("POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE")
-@effect_of("POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE")
-def _pop_jump(state: Stack, frame: FrameType, _: object) -> None:
-    ask_truth(state, state.pop())
-
-
-def ask_truth(state: Stack, value: Any) -> None:
-    """Notes that the truth of a value is asked for."""
-    if not is_plain(value):
-        state.places.length(value)
-
-
-@effect_of("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
+@_effect_of("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
 def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
-    ask_truth(state, state.peek(1))
+    state.ask_truth(state.peek(1))
 
     def branch(at: int) -> None:
         if at != target:
@@ -377,28 +417,28 @@ def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
     state.branch = branch
 
 
-@effect_of("GET_LEN")
+@_effect_of("GET_LEN")
 def _get_len(state: Stack, frame: FrameType, _: object) -> None:
     state.places.length(state.peek(1))
     state.push(UNKNOWN)
 
 
-@effect_of("FOR_ITER")
-def for_iter(state: Stack, frame: FrameType, argument: Any) -> None:
-    """Gives the next element of an iterator, or ends the loop."""
+@_effect_of("FOR_ITER")
+def _for_iter(state: Stack, frame: FrameType, behind: int) -> None:
     iterator = state.peek(1)
-    state.places.special(iterator, argument[1])
+    state.places.special(iterator, ("__next__",))
     state.push(Unknown(tuple(state.places.given(iterator))))
 
     def branch(at: int) -> None:
-        if at == argument[0]:
-            state.pops(2)
+        if at != behind:  # the loop ends
+            # In 3.14 another instruction takes the iterator away.
+            state.pops(1 if sys.version_info >= (3, 14) else 2)
             state.returned.clear()
 
     state.branch = branch
 
 
-@effect_of("SEND")
+@_effect_of("SEND")
 def _send(state: Stack, frame: FrameType, target: int) -> None:
     state.pop()
     state.push(Unknown(tuple(state.places.given(state.peek(1)))))
@@ -408,13 +448,14 @@ def _send(state: Stack, frame: FrameType, target: int) -> None:
             state.pops(2)
             state.push(UNKNOWN)
 
-    state.branch = branch
+    if not _IS_NEWER:  # which have an instruction for that
+        state.branch = branch
 
 
-@effect_of("UNPACK_SEQUENCE")
+@_effect_of("UNPACK_SEQUENCE")
 def _unpack(state: Stack, frame: FrameType, count: int) -> None:
     value = state.pop()
-    state.places.special(value, SPECIAL["GET_ITER"])
+    state.places.special(value, _SPECIAL["GET_ITER"])
     candidates = state.places.given(value)
     if type(value) in (list, tuple) and len(value) == count:
         state.stack += [*value][::-1]
@@ -422,13 +463,13 @@ def _unpack(state: Stack, frame: FrameType, count: int) -> None:
         state.stack += [Unknown(tuple(candidates))] * count
 
 
-@effect_of("UNPACK_EX")
+@_effect_of("UNPACK_EX")
 def _unpack_ex(state: Stack, frame: FrameType, counts: int) -> None:
     candidates = state.places.given(state.pop())
     state.stack += [Unknown(tuple(candidates))] * ((counts & 0xFF) + 1 + (counts >> 8))
 
 
-@effect_of("SWAP")
+@_effect_of("SWAP")
 def _swap(state: Stack, frame: FrameType, depth: int) -> None:
     missing = depth - len(state.stack)
     if missing > 0:
@@ -436,40 +477,10 @@ def _swap(state: Stack, frame: FrameType, depth: int) -> None:
     state.stack[-1], state.stack[-depth] = state.stack[-depth], state.stack[-1]
 
 
-@effect_of("COPY")
-def _copy(state: Stack, frame: FrameType, depth: int) -> None:
-    state.push(state.peek(depth))
-
-
-@effect_of("BUILD_STRING")
+@_effect_of("BUILD_STRING")
 def _build_string(state: Stack, frame: FrameType, count: int) -> None:
     parts = state.pops(count)
     state.push("".join(parts) if all(type(part) is str for part in parts) else UNKNOWN)
-
-
-@effect_of("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_SLICE")
-def _build(state: Stack, frame: FrameType, count: int) -> None:
-    state.push(state.joined(state.pops(count)))
-
-
-@effect_of("BUILD_MAP")
-def _build_map(state: Stack, frame: FrameType, count: int) -> None:
-    state.push(state.joined(state.pops(2 * count)))
-
-
-@effect_of("BUILD_CONST_KEY_MAP")
-def _build_const_key_map(state: Stack, frame: FrameType, count: int) -> None:
-    state.push(state.joined(state.pops(count + 1)))
-
-
-@effect_of("LIST_APPEND", "SET_ADD", "LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
-def _add(state: Stack, frame: FrameType, depth: int) -> None:
-    _add_to(state, state.pops(1), depth)
-
-
-@effect_of("MAP_ADD")
-def _map_add(state: Stack, frame: FrameType, depth: int) -> None:
-    _add_to(state, state.pops(2), depth)
 
 
 def _add_to(state: Stack, values: list[Any], depth: int) -> None:
@@ -481,7 +492,7 @@ def _add_to(state: Stack, values: list[Any], depth: int) -> None:
         state.stack[-depth] = found
 
 
-@effect_of("MATCH_KEYS")
+@_effect_of("MATCH_KEYS")
 def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
     subject, keys = state.peek(2), state.peek(1)
     if is_a(keys, tuple):
@@ -492,7 +503,7 @@ def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
     state.direct = False
 
 
-@effect_of("MATCH_CLASS")
+@_effect_of("MATCH_CLASS")
 def _match_class(state: Stack, frame: FrameType, count: int) -> None:
     subject, kind, names = state.pops(3)
     places = state.places
@@ -508,10 +519,8 @@ def _match_class(state: Stack, frame: FrameType, count: int) -> None:
     state.direct = False
 
 
-@effect_of("MAKE_FUNCTION")
-def make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> None:
-    """Gives a function that is made now."""
-    flags = argument[1] or 0
+@_effect_of("MAKE_FUNCTION")
+def _make_function(state: Stack, frame: FrameType, flags: int) -> None:
     code = state.pop()
     state.pops(sum(bool(flags & bit) for bit in (1, 2, 4, 8)))
     if is_a(code, CodeType):
@@ -519,33 +528,36 @@ def make_function(state: Stack, frame: FrameType, argument: tuple[Any, int]) -> 
     state.push(UNKNOWN)
 
 
-@effect_of("KW_NAMES")
-def _kw_names(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
-    state.names = names
+@_effect_of("SET_FUNCTION_ATTRIBUTE")
+def _set_function_attribute(state: Stack, frame: FrameType, _: object) -> None:
+    _, function = state.pops(2)
+    state.push(function)
 
 
-@effect_of("CALL")
-def _call(state: Stack, frame: FrameType, argument: tuple[int, tuple[str, ...]]) -> None:
-    names, state.names = state.names, ()
-    call(state, frame, argument[0], names)
+@_effect_of("CALL_KW")
+def _call_kw(state: Stack, frame: FrameType, count: int) -> None:
+    names = state.pop()
+    state.names = names if is_a(names, tuple) else ()
+    _call(state, frame, count)
 
 
-def call(state: Stack, frame: FrameType, count: int, names: tuple[str, ...]) -> None:
-    """Calls what lies below some arguments; the last ones have names."""
+@_effect_of("CALL")
+def _call(state: Stack, frame: FrameType, count: int) -> None:
+    names, state.names = state.names, ()  # the last arguments have them
     first, second, *args = state.pops(count + 2)
-    if BEHIND:
+    if _BEHIND:
         callee, owner = first, second
     else:
         callee, owner = (second, NULL) if first is NULL else (first, second)
     if owner is not NULL:
         args = [owner, *args]
     at = len(args) - len(names)
-    call_with(state, frame, callee, args[:at], args[at:])
+    state.call(frame, callee, args[:at], args[at:])
 
 
-@effect_of("CALL_FUNCTION_EX")
-def _call_ex(state: Stack, frame: FrameType, argument: Any) -> None:
-    has_named = sys.version_info >= (3, 14) or (argument[1] or 0) & 1
+@_effect_of("CALL_FUNCTION_EX")
+def _call_ex(state: Stack, frame: FrameType, flags: int) -> None:
+    has_named = sys.version_info >= (3, 14) or flags & 1
     named = [state.pop()] if has_named else []
     given = state.pop()
     second, first = state.pop(), state.pop()
@@ -554,41 +566,4 @@ def _call_ex(state: Stack, frame: FrameType, argument: Any) -> None:
             state.places.given(value)
     args = [*given] if type(given) is tuple else [given]
     named = [value for value in named if value is not NULL]
-    call_with(state, frame, first if BEHIND else second, args, named)
-
-
-def call_with(
-    state: Stack, frame: FrameType, callee: Any, args: list[Any], named: list[Any]
-) -> None:
-    """Gives what a call returns, as far as it is known."""
-    places = state.places
-    state.callee = None
-    while type(callee) is MethodType:
-        callee, args = callee.__func__, [callee.__self__, *args]
-    if callee is super:
-        found = supers_of(frame, args)
-        state.push(found[0] if len(found) == 1 else Unknown(tuple(found)))
-        return
-    if callee is globals:
-        state.push(places.register(frame.f_globals, "globals()"))
-        return
-    if type(callee) is FunctionType:
-        state.callee = callee
-        if is_framework_code(callee.__code__, callee.__globals__):
-            state.push(places.called(callee, args, named))
-        else:
-            state.push(state.joined([*args, *named]))
-        return
-    kind = type(callee)
-    if is_a(callee, type):
-        state.direct = any(
-            in_python(*each)
-            for each in ((callee, "__init__"), (callee, "__new__"), (kind, "__call__"))
-        )
-        places.special_of(callee, "__init__")
-        places.special_of(callee, "__new__")
-        places.special(callee, ("__call__",))
-    else:
-        places.special(callee, ("__call__",))
-        state.direct = kind is not Unknown and in_python(kind, "__call__")
-    state.push(places.called(callee, args, named))
+    state.call(frame, first if _BEHIND else second, args, named)

@@ -6,14 +6,14 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from pullback.graph.foreign import FRAMEWORK
 from pullback.graph.host import is_a, is_plain
-from pullback.graph.lookup import LOST, Unknown
+from pullback.graph.lookup import LOST, Unknown, in_python
 from pullback.graph.reads import Reads
 
 #: The file of Python's imports.
@@ -82,6 +82,53 @@ class Stack:
     def peek(self, depth: int) -> Any:
         """The value at a depth, from 1."""
         return self.stack[-depth] if len(self.stack) >= depth else LOST
+
+    def build(self, count: int) -> None:
+        """Takes some values, and gives a new object that holds them."""
+        self.push(self.joined(self.pops(count)))
+
+    def hand_over(self, values: list[Any]) -> None:
+        """Values go to code that is not followed, and something comes back."""
+        found = [x for value in values if not is_plain(value) for x in self.places.given(value)]
+        self.push(Unknown(tuple(found)) if found else UNKNOWN)
+
+    def ask_truth(self, value: Any) -> None:
+        """Notes that the truth of a value is asked for."""
+        if not is_plain(value):
+            self.places.length(value)
+
+    def call(self, frame: FrameType, callee: Any, args: list[Any], named: list[Any]) -> None:
+        """Puts what a call returns on top, as far as it is known."""
+        places = self.places
+        self.callee = None
+        while type(callee) is MethodType:
+            callee, args = callee.__func__, [callee.__self__, *args]
+        if callee is super:
+            found = supers_of(frame, args)
+            self.push(found[0] if len(found) == 1 else Unknown(tuple(found)))
+            return
+        if callee is globals:
+            self.push(places.register(frame.f_globals, "globals()"))
+            return
+        if type(callee) is FunctionType:
+            self.callee = callee
+            if is_framework_code(callee.__code__, callee.__globals__):
+                self.push(places.called(callee, args, named))
+            else:
+                self.push(self.joined([*args, *named]))
+            return
+        kind = type(callee)
+        if is_a(callee, type):
+            self.direct = any(
+                in_python(*each)
+                for each in ((callee, "__init__"), (callee, "__new__"), (kind, "__call__"))
+            )
+            places.special_of(callee, "__init__")
+            places.special_of(callee, "__new__")
+        else:
+            self.direct = kind is not Unknown and in_python(kind, "__call__")
+        places.special(callee, ("__call__",))
+        self.push(places.called(callee, args, named))
 
     def joined(self, values: list[Any]) -> Unknown:
         """A new object that holds these."""

@@ -26,9 +26,6 @@ from pullback.graph.lookup import find, is_iterator
 from pullback.graph.reads import Reads
 from pullback.graph.stack import IMPORTS, Stack, is_framework_code, is_library
 
-if sys.version_info >= (3, 12):
-    from pullback.graph import newer_instructions  # noqa: F401
-
 #: Names of attributes, each of the value of the one before.
 Chains = tuple[tuple[str, ...], ...]
 #: Files of the framework whose methods read attributes of a layer; but for what calls layers.
