@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from collections import Counter
 
 import numpy as np
@@ -130,6 +131,43 @@ def test_words(size):
     assert long([""] * 2).tolist() == [[0] * 7] * 2
 
 
+@pytest.mark.parametrize("size", [None, 4])
+def test_frequencies_of_words_in_documents(size):
+    words, rows = reference(WORDS, size)
+    bag = L.TextVectorization(size, output_mode="tf_idf")
+    bag.adapt(WORDS)
+    having = [sum(place in row for row in rows) for place in range(2, len(words))]
+    weights = [np.log(1 + len(WORDS) / (1 + count)) for count in having]
+    weights = np.array([0.0, np.mean(weights), *weights])
+    counts = np.array([[row.count(place) for place in range(len(words))] for row in rows])
+    np.testing.assert_allclose(bag(WORDS).numpy(), counts * weights, rtol=1e-6)
+    # The same words one by one, by datasets, as a copy, and with the weights given.
+    split = [text.translate(str.maketrans("", "", string.punctuation)).lower() for text in WORDS]
+    lookup = L.StringLookup(max_tokens=None if size is None else size - 1, output_mode="tf_idf")
+    lookup.adapt(text.split() for text in split)
+    assert lookup.get_vocabulary() == words[1:]
+    given = L.TextVectorization(
+        vocabulary=words[2:], idf_weights=weights[2:].tolist(), output_mode="tf_idf"
+    )
+    again = L.TextVectorization.from_config(json.loads(json.dumps(bag.get_config())))
+    slices = L.TextVectorization(size, output_mode="tf_idf")
+    slices.adapt(pb.data.Dataset.from_tensor_slices(WORDS).batch(2))
+    for layer in (given, again, slices):
+        np.testing.assert_allclose(layer(WORDS).numpy(), bag(WORDS).numpy(), rtol=1e-6)
+    for row, text in zip(bag(WORDS).numpy(), split, strict=True):
+        if text:
+            np.testing.assert_allclose(lookup(text.split()).numpy(), row[1:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["count", "multi_hot", "tf_idf"])
+def test_texts_without_words_have_vectors_of_0(mode):
+    bag = L.TextVectorization(output_mode=mode)
+    bag.adapt(["a b", "b"])
+    assert bag(["", ""]).tolist() == [[0.0] * 4] * 2
+    assert bag(np.array([], str)).shape == (0, 4)
+    assert bag("").shape == (4,)
+
+
 def test_ways_to_make_words():
     two = L.TextVectorization(vocabulary=["a", "b", "a b"], ngrams=2)
     assert two("a b a").tolist() == [2, 3, 2, 4, 1]
@@ -187,6 +225,13 @@ def test_a_model_of_texts_is_trained_saved_and_made_again(tmp_path):
     assert again(WORDS).tolist() == first.layers[0](WORDS).tolist()
 
 
+def test_weights_of_words_are_saved(tmp_path):
+    first, other = (L.TextVectorization(output_mode="tf_idf") for _ in range(2))
+    first.adapt(WORDS)
+    pb.Checkpoint(layer=other).restore(pb.Checkpoint(layer=first).save(tmp_path / "c"))
+    assert other(WORDS).tolist() == first(WORDS).tolist()
+
+
 def test_what_was_learned_is_saved(tmp_path):
     x = RNG.normal(3, 2, (50, 2)).astype(np.float32)
     made = lambda: [L.Normalization(), L.Discretization(num_bins=4)]  # noqa: E731
@@ -228,6 +273,18 @@ def test_what_was_learned_is_saved(tmp_path):
         (lambda: L.TextVectorization(split="x"), "InputValueError", "or a function"),
         (lambda: L.TextVectorization().adapt([]), "InputValueError", "no data"),
         (lambda: L.TextVectorization(output_mode="one_hot"), "InputValueError", "multi_hot"),
+        (
+            lambda: L.StringLookup(["a"], output_mode="tf_idf"),
+            "InputValueError",
+            "give idf_weights",
+        ),
+        (lambda: L.StringLookup(["a"], idf_weights=[1.0]), "InputValueError", "output_mode"),
+        (
+            lambda: L.IntegerLookup([1, 2], output_mode="tf_idf", idf_weights=[1.0]),
+            "InputValueError",
+            "1 idf_weights for 2 tokens",
+        ),
+        (lambda: L.CategoryEncoding(3, output_mode="tf_idf"), "InputValueError", "one of"),
         (lambda: pb.function(L.StringLookup(["a"])).lower("a"), "CaptureError", "Dataset.map"),
     ],
 )

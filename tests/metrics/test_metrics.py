@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import sklearn.metrics as reference
-from scipy import stats
+from scipy import special, stats
 
 import pullback as pb
 from pullback._dispatch.recording import CONSTANT
@@ -54,6 +54,15 @@ def pearson(t, p, sample_weight=None):
         return stats.pearsonr(t, p).statistic
     c = np.cov(t, p, aweights=sample_weight)
     return c[0, 1] / np.sqrt(c[0, 0] * c[1, 1])
+
+
+def cosine(t, p, sample_weight=None):
+    cosines = (t * p).sum(-1) / np.linalg.norm(t, axis=-1) / np.linalg.norm(p, axis=-1)
+    return np.average(cosines, weights=sample_weight)
+
+
+def perplexity(t, p, sample_weight=None):
+    return np.exp(reference.log_loss(t, special.softmax(p, -1), sample_weight=sample_weight))
 
 
 def one_against_rest(average, curve):
@@ -181,6 +190,17 @@ CASES = {
         GUESSED2,
         by_columns(reference.r2_score, multioutput="raw_values"),
     ),
+    "ExplainedVariance": (
+        m.ExplainedVariance, TRUE, GUESSED + 0.5, reference.explained_variance_score,
+    ),
+    "ExplainedVariance each": (
+        lambda: m.ExplainedVariance(None),
+        TRUE2,
+        GUESSED2,
+        by_columns(reference.explained_variance_score, multioutput="raw_values"),
+    ),
+    "CosineSimilarity": (m.CosineSimilarity, TRUE2, GUESSED2, cosine),
+    "Perplexity": (m.Perplexity, NUMBERS, 4 * ROWS, perplexity),
     "PearsonCorrelation": (m.PearsonCorrelation, TRUE, GUESSED, pearson),
     "MeanOf": (
         lambda: m.MeanOf(pb.losses.mean_squared_error),
@@ -268,6 +288,15 @@ class TestValues:
 def test_every_metric_is_held_against_something():
     covered = {type(make()).__name__ for make, *_ in CASES.values()}
     assert covered | {"Mean", "Metric", "Sum"} == set(m.__all__)
+
+
+def test_perplexity_of_labels_that_are_improbable_or_none():
+    perplexity = m.Perplexity()
+    perplexity([1], [[1e4, 0.0]])
+    assert perplexity.result() == np.inf
+    perplexity.reset()
+    perplexity([0, 7], [[0.0, 0.0], [0.0, 0.0]])
+    assert np.isnan(perplexity.result())
 
 
 def test_names():

@@ -356,15 +356,15 @@ def batches(data: Data, steps: int | None = None) -> Iterator[Tensor]:
         yield from_any(element[0] if isinstance(element, tuple) else element)
 
 
-def checked_mode(mode: Any) -> Any:
+def checked_mode(mode: Any, modes: Sequence[str] = _MODES) -> Any:
     """Returns an output mode.
 
     Raises:
         InputValueError: for an unknown one.
     """
-    if not isinstance(mode, str) or mode not in _MODES:
+    if not isinstance(mode, str) or mode not in modes:
         raise errors.InputValueError(
-            f"output_mode is one of {', '.join(map(repr, _MODES))}, got {mode!r}"
+            f"output_mode is one of {', '.join(map(repr, modes))}, got {mode!r}"
         )
     return mode
 

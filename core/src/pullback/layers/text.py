@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_list
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import reject_use
 from pullback.layers.layer import Layer
 from pullback.layers.options import LayerOptions
-from pullback.layers.preprocessing import OutputMode, checked_mode, encoded
-from pullback.shapes import as_int
+from pullback.layers.preprocessing import checked_mode, encoded
+from pullback.ops.creation import full
+from pullback.shapes import as_int, check_number
 from pullback.strings import StringTensor, is_text
 from pullback.tensor import Tensor
 
 __all__ = ["IntegerLookup", "StringLookup", "TextVectorization"]
 
 Token: TypeAlias = "str | int"
+#: The form in which tokens are returned.
+TokenMode: TypeAlias = Literal["int", "one_hot", "multi_hot", "count", "tf_idf"]
+_MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 #: What changes a text, by its name.
 _STANDARDS: dict[str, Callable[[str], str]] = {
@@ -37,20 +43,24 @@ class Vocabulary:
 
     opaque_state = True
 
-    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+    def __init__(
+        self, tokens: Iterable[Token] = (), weights: Iterable[float] | None = None
+    ) -> None:
         self.tokens = [*tokens]
+        #: The weight of each token in vectors of tf-idf.
+        self.weights = None if weights is None else [*weights]
         self.places = {token: place for place, token in enumerate(self.tokens)}
         if len(self.places) < len(self.tokens):
             twice = next(t for t, count in Counter(self.tokens).items() if count > 1)
             raise errors.InputValueError(f"the vocabulary has {twice!r} twice")
 
     def checkpoint_state(self) -> Mapping[str, Any]:
-        """The tokens."""
-        return {"tokens": self.tokens}
+        """The tokens, and their weights."""
+        return {"tokens": self.tokens, "weights": self.weights}
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state from `checkpoint_state`."""
-        self.__init__(state["tokens"])  # type: ignore[misc]
+        self.__init__(state["tokens"], state["weights"])  # type: ignore[misc]
 
 
 class StringLookup(Layer):
@@ -68,7 +78,10 @@ class StringLookup(Layer):
         oov_token: what unknown places are called by `get_vocabulary` and `invert`.
         max_tokens: the number of all places, which bounds what `adapt` keeps.
         invert: whether to take places and return strings.
-        output_mode: "int"; or a vector for each item by `CategoryEncoding`.
+        output_mode: "int"; or a vector for each item by `CategoryEncoding`; or "tf_idf", counts
+            times log(1 + n / (1 + d)) for a string that is in d of the n rows of `adapt`. Unknown
+            strings have the mean of these weights.
+        idf_weights: the weights for "tf_idf" of a vocabulary that is given.
         options: see `Layer`.
 
     >>> layer = pb.layers.StringLookup(["cat", "dog"])
@@ -97,7 +110,8 @@ class StringLookup(Layer):
         oov_token: Token | None = None,
         max_tokens: int | None = None,
         invert: bool = False,
-        output_mode: OutputMode = "int",
+        output_mode: TokenMode = "int",
+        idf_weights: Sequence[float] | None = None,
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**options)
@@ -114,10 +128,16 @@ class StringLookup(Layer):
         self.oov_token = self._default if oov_token is None else oov_token
         self.max_tokens = None if max_tokens is None else as_int(max_tokens, "max_tokens: a number")
         self.invert = bool(invert)
-        self.output_mode = checked_mode(output_mode)
+        self.output_mode = checked_mode(output_mode, _MODES)
         self.vocabulary = Vocabulary()
+        weighs = output_mode == "tf_idf" and vocabulary is not None
+        if weighs != (idf_weights is not None):
+            raise errors.InputValueError(
+                'give idf_weights with vocabulary and output_mode="tf_idf"; adapt finds both'
+            )
         if vocabulary is not None:
-            self._keep(self._tokens(vocabulary))
+            tokens = [*self._tokens(vocabulary)]
+            self._keep(tokens, None if idf_weights is None else _numbers(idf_weights, len(tokens)))
 
     @property
     def vocabulary_size(self) -> int:
@@ -141,15 +161,23 @@ class StringLookup(Layer):
             InputValueError: for no data.
         """
         counts: Counter[Token] = Counter()
-        for tokens in _elements(data, steps):
-            counts.update(self._tokens(tokens))
+        rows_with: Counter[Token] = Counter()
+        rows = 0
+        for element in _elements(data, steps):
+            for row in self._rows(element):
+                counts.update(row)
+                rows_with.update({*row})
+                rows += 1
         if self.mask_token is not None:
             counts.pop(self.mask_token, None)
         if not counts:
             raise errors.InputValueError(f"{type(self).__name__}.adapt: there are no data")
         ordered = sorted(counts, key=lambda token: (-counts[token], token))
         room = None if self.max_tokens is None else max(0, self.max_tokens - self._first)
-        self._keep(ordered[:room])
+        weights = None
+        if self.output_mode == "tf_idf":
+            weights = [math.log(1 + rows / (1 + rows_with[token])) for token in ordered[:room]]
+        self._keep(ordered[:room], weights)
 
     def call(self, x: Any) -> Any:
         """Returns places; inverted, tokens."""
@@ -163,20 +191,30 @@ class StringLookup(Layer):
             places = x.tolist() if hasattr(x, "tolist") else x
             return self._as_tokens(_each(lambda place: self._named(names, place), places))
         found = from_any(_each(self._place, self._values(x)), dtypes.DEFAULT_INT)
-        return encoded(found, self.vocabulary_size, self.output_mode)
+        weights = self.vocabulary.weights
+        if weights is None:
+            return encoded(found, self.vocabulary_size, self.output_mode)
+        unknown = math.fsum(weights) / len(weights)
+        return encoded(found, self.vocabulary_size, "count") * from_any(
+            [unknown] * self._first + weights
+        )
 
     def constructor_arguments(self) -> dict[str, Any]:
         """The arguments of the constructor by name, with the vocabulary of now."""
-        tokens = self.vocabulary.tokens
-        return {**super().constructor_arguments(), "vocabulary": tokens or None}
+        known = self.vocabulary
+        now = {"vocabulary": known.tokens or None, "idf_weights": known.weights}
+        return {**super().constructor_arguments(), **now}
 
     @property
     def _first(self) -> int:
         return self.num_oov_indices + (self.mask_token is not None)
 
-    def _keep(self, tokens: Iterable[Token]) -> None:
+    def _keep(self, tokens: Sequence[Token], weights: Sequence[float] | None) -> None:
         special = {self.mask_token, self.oov_token} if self._first else {self.mask_token}
-        self.vocabulary = Vocabulary(token for token in tokens if token not in special)
+        kept = [i for i, token in enumerate(tokens) if token not in special]
+        self.vocabulary = Vocabulary(
+            [tokens[i] for i in kept], None if weights is None else [weights[i] for i in kept]
+        )
 
     def _place(self, token: Token) -> int:
         if self.mask_token is not None and token == self.mask_token:
@@ -206,8 +244,12 @@ class StringLookup(Layer):
         return _text(x)
 
     def _tokens(self, x: Any) -> Iterator[Token]:
+        return (token for row in self._rows(x) for token in row)
+
+    def _rows(self, x: Any) -> Iterator[list[Token]]:
+        """The tokens along the last axis."""
         values = [] if isinstance(x, list) and not x else self._values(x)
-        return _flat(values if isinstance(values, list) else [values])
+        return _innermost(values if isinstance(values, list) else [values])
 
     def _as_tokens(self, values: Any) -> Any:
         return StringTensor(values)
@@ -248,11 +290,12 @@ class TextVectorization(Layer):
             text, or None.
         split: "whitespace", "character", or a function that makes a list of words of a text.
         ngrams: also the sequences of up to so many words, joined by spaces.
-        output_mode: "int" for places, (batch, length); "multi_hot" or "count" for a vector with a
-            number for each place.
+        output_mode: "int" for places, (batch, length); "multi_hot", "count" or "tf_idf" for a
+            vector with a number for each place, as of `StringLookup`.
         output_sequence_length: the length of rows: longer ones are cut off; that of the longest
             text if None.
         vocabulary: the words; None for `adapt` to find.
+        idf_weights: the weights for "tf_idf" of a vocabulary that is given.
         options: see `Layer`.
 
     >>> layer = pb.layers.TextVectorization()
@@ -278,24 +321,29 @@ class TextVectorization(Layer):
         | None = "lower_and_strip_punctuation",
         split: Literal["whitespace", "character"] | Callable[[str], Iterable[str]] = "whitespace",
         ngrams: int = 1,
-        output_mode: Literal["int", "multi_hot", "count"] = "int",
+        output_mode: Literal["int", "multi_hot", "count", "tf_idf"] = "int",
         output_sequence_length: int | None = None,
         vocabulary: Sequence[str] | None = None,
+        idf_weights: Sequence[float] | None = None,
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**options)
         self.standardize = _chosen("standardize", standardize, _STANDARDS)
         self.split = _chosen("split", split, _SPLITS)
         self.ngrams = as_int(ngrams, "ngrams: a number of words")
-        if checked_mode(output_mode) == "one_hot":
-            raise errors.InputValueError('output_mode is one of "int", "multi_hot", "count"')
-        self.output_mode = output_mode
+        self.output_mode = checked_mode(output_mode, [m for m in _MODES if m != "one_hot"])
         self.output_sequence_length = (
             None
             if output_sequence_length is None
             else as_int(output_sequence_length, "output_sequence_length: a number of words")
         )
-        self.lookup = StringLookup(vocabulary, mask_token="", max_tokens=max_tokens)
+        self.lookup = StringLookup(
+            vocabulary,
+            mask_token="",
+            max_tokens=max_tokens,
+            output_mode=output_mode,
+            idf_weights=idf_weights,
+        )
 
     @property
     def vocabulary_size(self) -> int:
@@ -328,21 +376,27 @@ class TextVectorization(Layer):
         length = self.output_sequence_length
         if length is None or self.output_mode != "int":
             length = max(map(len, rows), default=0)
-        rows = [[*row[:length], *[""] * (length - len(row))] for row in rows]
-        if not length:
-            found = from_any([[0]] * len(rows), dtypes.DEFAULT_INT)[:, :0]
-        else:
-            found = self.lookup(rows)
         if self.output_mode != "int":
-            vectors = encoded(found, self.vocabulary_size, self.output_mode)
+            length = max(length, 1)
+        rows = [[*row[:length], *[""] * (length - len(row))] for row in rows]
+        if length and rows:
+            found = self.lookup(rows)
+        else:
+            width = 0 if self.output_mode == "int" else self.vocabulary_size
+            found = full((len(rows), width), 0, dtype=dtypes.DEFAULT_INT)
+        if self.output_mode != "int":
             # What fills rows up is no word.
-            found = vectors * (from_any([0.0] + [1.0] * (self.vocabulary_size - 1)))
+            found = found * from_any([0.0] + [1.0] * (self.vocabulary_size - 1))
         return found if _has_axis(x) else found[0]
 
     def constructor_arguments(self) -> dict[str, Any]:
         """The arguments of the constructor by name, with the vocabulary of now."""
-        tokens = self.lookup.vocabulary.tokens
-        return {**super().constructor_arguments(), "vocabulary": tokens or None}
+        now = self.lookup.constructor_arguments()
+        return {
+            **super().constructor_arguments(),
+            "vocabulary": now["vocabulary"],
+            "idf_weights": now["idf_weights"],
+        }
 
     def _texts(self, x: Any) -> list[str]:
         if not is_text(x):
@@ -376,6 +430,17 @@ def _chosen(name: str, value: Any, known: Mapping[str, Callable[..., Any]]) -> C
             f"{name} is one of {', '.join(map(repr, known))}, or a function; got {value!r}"
         )
     return known[value]
+
+
+def _numbers(weights: Any, size: int) -> list[float]:
+    numbers = as_list(weights, "idf_weights", "numbers")
+    for number in numbers:
+        check_number(number, "an element of idf_weights")
+    if len(numbers) != size:
+        raise errors.InputValueError(
+            f"there are {len(numbers)} idf_weights for {size} tokens in vocabulary"
+        )
+    return [float(number) for number in numbers]
 
 
 def _elements(data: Any, steps: int | None) -> Iterator[Any]:
@@ -414,6 +479,14 @@ def _flat(value: Any) -> Iterator[Any]:
     if isinstance(value, list):
         for item in value:
             yield from _flat(item)
+    else:
+        yield value
+
+
+def _innermost(value: list[Any]) -> Iterator[list[Any]]:
+    if value and isinstance(value[0], list):
+        for item in value:
+            yield from _innermost(item)
     else:
         yield value
 

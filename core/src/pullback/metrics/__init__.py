@@ -17,6 +17,7 @@ from pullback.metrics.accuracy import (
     Accuracy,
     BinaryAccuracy,
     CategoricalAccuracy,
+    Perplexity,
     SparseCategoricalAccuracy,
     SparseTopKAccuracy,
     TopKAccuracy,
@@ -26,6 +27,8 @@ from pullback.metrics.confusion import ConfusionMatrix, MatthewsCorrelation, Mea
 from pullback.metrics.detection import F1Score, FBetaScore, Precision, Recall
 from pullback.metrics.ranking import AUC
 from pullback.metrics.regression import (
+    CosineSimilarity,
+    ExplainedVariance,
     MeanAbsoluteError,
     MeanAbsolutePercentageError,
     MeanOf,
@@ -42,6 +45,8 @@ __all__ = [
     "BinaryAccuracy",
     "CategoricalAccuracy",
     "ConfusionMatrix",
+    "CosineSimilarity",
+    "ExplainedVariance",
     "F1Score",
     "FBetaScore",
     "MatthewsCorrelation",
@@ -54,6 +59,7 @@ __all__ = [
     "MeanSquaredLogarithmicError",
     "Metric",
     "PearsonCorrelation",
+    "Perplexity",
     "Precision",
     "R2Score",
     "Recall",

@@ -1,12 +1,15 @@
-"""Accuracies: the fraction of predictions that are right."""
+"""Accuracies, the fraction of predictions that are right; and perplexity."""
 
 from __future__ import annotations
 
+import math
+
 from pullback import errors
-from pullback.metrics.base import PairwiseMean
+from pullback.metrics.base import PairwiseMean, double
 from pullback.ops.comparison import equal
 from pullback.ops.indexing import take_along_axis
 from pullback.ops.manipulation import reshape
+from pullback.ops.nn.losses import sparse_softmax_cross_entropy_with_logits
 from pullback.ops.reductions import count_nonzero
 from pullback.ops.searching import argmax
 from pullback.shapes import Shape, as_int
@@ -16,6 +19,7 @@ __all__ = [
     "Accuracy",
     "BinaryAccuracy",
     "CategoricalAccuracy",
+    "Perplexity",
     "SparseCategoricalAccuracy",
     "SparseTopKAccuracy",
     "TopKAccuracy",
@@ -134,3 +138,27 @@ class BinaryAccuracy(PairwiseMean):
     def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
         """Returns whether a prediction is above the threshold exactly if its target is 1."""
         return equal(predictions > self.threshold, targets > 0.5)
+
+
+class Perplexity(SparseCategoricalAccuracy):
+    """exp of the mean cross entropy of target classes (...) and logits (..., classes).
+
+    It is the number of classes among which a model that guesses evenly would be as unsure. Weights
+    of 0 leave out what fills sequences up.
+
+    >>> perplexity = pb.metrics.Perplexity()
+    >>> perplexity([0, 2], [[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> round(perplexity.result(), 4)
+    4.0
+    """
+
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the cross entropies; NaN for what is no class."""
+        return sparse_softmax_cross_entropy_with_logits(double(predictions), targets)
+
+    def result(self) -> float:
+        """Returns exp of the mean; 0 before there are values."""
+        mean = self.mean()
+        if mean > 709:  # more than float64 holds
+            return math.inf
+        return math.exp(mean) if self.weight else 0.0

@@ -26,11 +26,13 @@ from pullback.ops.creation import full
 from pullback.ops.exponential import log1p
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import expand_dims
-from pullback.ops.nn.losses import absolute_error, squared_error
+from pullback.ops.nn.losses import absolute_error, cosine_similarity, squared_error
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
+    "CosineSimilarity",
+    "ExplainedVariance",
     "MeanAbsoluteError",
     "MeanAbsolutePercentageError",
     "MeanOf",
@@ -263,10 +265,10 @@ class R2Score(_Moments):
 
     def result(self) -> float | list[float]:
         """Returns the score, or a list of the scores of the outputs; 0 before the first batch."""
-        if self._is_empty() or self.squares is None or self.residual is None:
+        if self._is_empty() or self.squares is None:
             return 0.0
         variances: list[float] = self.squares[0].tolist()
-        errors_: list[float] = self.residual.tolist()
+        errors_ = self._unexplained(self.squares)
         scores: list[float] = [
             1 - e / v if v else (0.0 if e else 1.0) for e, v in zip(errors_, variances, strict=True)
         ]
@@ -275,6 +277,44 @@ class R2Score(_Moments):
         if self.average == "uniform" or not any(variances):
             return sum(scores) / len(scores)
         return sum(s * v for s, v in zip(scores, variances, strict=True)) / sum(variances)
+
+    def _unexplained(self, squares: Tensor) -> list[float]:
+        """The sum of squares that is compared with that of the targets, for each output."""
+        found: list[float] = from_any(self.residual).tolist()
+        return found
+
+
+class ExplainedVariance(R2Score):
+    """1 - (variance of the errors) / (variance of the targets): a constant error costs nothing.
+
+    Without a constant error it is `R2Score`, whose arguments it has.
+
+    >>> score = pb.metrics.ExplainedVariance()
+    >>> score([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
+    >>> score.result()
+    1.0
+
+    Raises:
+        InputValueError: for another average.
+    """
+
+    def _unexplained(self, squares: Tensor) -> list[float]:
+        found: list[float] = (squares[0] + squares[1] - 2 * squares[2]).tolist()
+        return found
+
+
+class CosineSimilarity(PairwiseMean):
+    """The mean of the cosines of the angles between targets and predictions, along the last axis.
+
+    >>> similarity = pb.metrics.CosineSimilarity()
+    >>> similarity([[1.0, 0.0], [0.0, 2.0]], [[2.0, 0.0], [3.0, 0.0]])
+    >>> similarity.result()
+    0.5
+    """
+
+    def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
+        """Returns the cosines."""
+        return cosine_similarity(double(targets), double(predictions))
 
 
 class PearsonCorrelation(_Moments):
