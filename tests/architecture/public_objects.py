@@ -30,6 +30,7 @@ LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "Lambda": ((pb.tanh,), (2, 3)),
     "LayerNormalization": ((), (2, 3)),
     "LeakyReLU": ((), (2, 3)),
+    "Masking": ((), (2, 3, 4)),
     "MultiHeadAttention": ((2, 2), (2, 3, 4)),
     "Permute": (((2, 1),), (2, 3, 4)),
     "RMSNormalization": ((), (2, 3)),
@@ -79,9 +80,10 @@ METRICS: dict[str, tuple[Any, ...]] = {
 #: What the framework calls, with what it has made or checked: hooks that subclasses override.
 HOOKS = {
     # layers
-    "augment", "build", "call", "changed", "check", "check_channels", "check_fits",
-    "from_constructor_arguments", "infer", "kernel_channels", "mixed", "per_axis", "places", "run",
-    "train_step", "test_step", "predict_step",
+    "augment", "build", "call", "call_masked", "called_with_symbols", "changed", "check",
+    "check_channels", "check_fits", "from_constructor_arguments", "infer", "kernel_channels",
+    "mask_of", "merged_mask", "mixed", "per_axis", "places", "run", "train_step", "test_step",
+    "predict_step",
     # optimizers
     "make_slots", "restore_slot", "slot_shape", "update",
     # metrics

@@ -60,6 +60,7 @@ LEVELS = (
     ),
     (
         "_array_methods",
+        "_masked",
         "_notebook",
         "_operator_methods",
         "_operators",

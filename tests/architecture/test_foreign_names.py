@@ -304,7 +304,7 @@ WRONG_CALLS = {
     "pb.layers.GRU(3, reset_after=False)": "GRU() got an unexpected keyword argument 'reset_after'",
     "pb.layers.Conv2D(8, 3, dilation_rate=2)": "write `dilation=`",
     "pb.layers.MultiHeadAttention(2, key_dim=8)": "write `head_dim=`",
-    "pb.layers.Embedding(5, 2, mask_zero=True)": "leave it out, and pass a mask",
+    "pb.layers.Embedding(5, 2, padding_idx=0)": "write `mask_zero=`",
     "pb.layers.Embedding(num_embeddings=5, embedding_dim=2)": (
         "'num_embeddings'; write `input_dim=`, and 'embedding_dim'; write `output_dim=`"
     ),

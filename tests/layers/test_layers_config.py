@@ -97,6 +97,7 @@ MADE = {
     "LSTM": (lambda: L.LSTM(3, forget_bias=0.5, reverse=True), (2, 4, 3)),
     "Lambda": (lambda: L.Lambda(pb.tanh), (2, 3)),
     "LayerNormalization": (lambda: L.LayerNormalization((1, 2)), (2, 5, 4)),
+    "Masking": (lambda: L.Masking(0.5), (2, 5, 3)),
     "MaxPool1D": (lambda: L.MaxPool1D(2), (2, 5, 3)),
     "MaxPool2D": (lambda: L.MaxPool2D(2), (2, 5, 6, 3)),
     "MaxPool3D": (lambda: L.MaxPool3D(2), (2, 4, 4, 4, 3)),
@@ -130,8 +131,9 @@ MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Su
 # Bases that subclasses are made of.
 BASES = {
     "AdaptivePool", "Augmentation", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv",
-    "GlobalPool", "Layer", "LayerOptions", "Merge", "Model", "Policy", "Pool", "Recurrent",
-    "SeparableConv", "SpatialDropout", "UpSampling", "ZeroPadding", "policy", "uninitialized",
+    "GlobalPool", "Layer", "LayerOptions", "Masked", "Merge", "Model", "Policy", "Pool",
+    "Recurrent", "SeparableConv", "SpatialDropout", "UpSampling", "ZeroPadding", "policy",
+    "uninitialized",
 }  # fmt: skip
 
 
@@ -157,14 +159,16 @@ def test_layers(name):
     layer = make()
     other = again(layer)
     assert type(other) is type(layer)
-    y = layer(x, training=True).numpy()
+    y = pb.tree.leaves(layer(x, training=True))
     # Made again it has other first values of variables; with the same ones it does the same.
     other(x)
     assert list(other.named_variables) == list(layer.named_variables)
     for to, of in zip(other.variables, layer.variables, strict=True):
         assert (to.shape, to.dtype, to.trainable) == (of.shape, of.dtype, of.trainable)
         to.assign(of)
-    np.testing.assert_array_equal(other(x, training=True).numpy(), y)
+    found = pb.tree.leaves(other(x, training=True))
+    for one, part in zip(found, y, strict=True):
+        np.testing.assert_array_equal(one.numpy(), part.numpy())
 
 
 @pytest.mark.parametrize("built", [False, True])
@@ -196,6 +200,44 @@ def test_what_is_no_tensor_is_an_error_that_names_the_layer(name):
     for value in ("title", None, {"a": 1}, object()):
         with pytest.raises(pb.errors.PullbackError, match=r"^[\w/]+ \(\w+\)"):
             make()(value, training=True)
+
+
+# What the mask of a sequence is for.
+USES_MASKS = {
+    "Bidirectional", "GlobalAveragePool1D", "GlobalMaxPool1D", "GRU", "LSTM", "SimpleRNN"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_layer_loses_a_mask(name):
+    """Each takes it, hands it on and computes steps by themselves, or raises."""
+    make, shape = MADE[name]
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=shape if len(shape) > 2 else (2, 4, *shape[1:])).astype(np.float32)
+    x = (x > 0).astype(np.int32) if name == "Embedding" else x
+    mask, layer = pb.asarray(rng.random(x.shape[:2]) < 0.7), make()
+    if name == "Lambda":
+        layer = L.Lambda(lambda x: L.Masked(pb.tanh(x.values), x.mask))
+    elif name == "Sequential":
+        layer = pb.Sequential([L.Dense(3), L.Dense(2)])
+    try:
+        y = layer(L.Masked(pb.asarray(x), mask))
+    except pb.errors.LayerError as error:
+        said = str(error)
+    else:
+        said = ""
+    if said:
+        assert "the mask of the inputs would be lost" in said
+        return
+    other = x.copy()
+    other[~mask.numpy()] = 1 if name == "Embedding" else 7
+    changed = layer(L.Masked(pb.asarray(other), mask))
+    if type(y) is L.Masked:
+        assert y.mask is mask
+        y, changed = (part.values[mask] for part in (y, changed))
+    else:
+        assert name in USES_MASKS
+    np.testing.assert_allclose(changed.numpy(), y.numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MERGES)

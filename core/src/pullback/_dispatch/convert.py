@@ -20,6 +20,7 @@ from pullback._dispatch.host_data import (
     numbers_of,
 )
 from pullback._dispatch.recording import LOCAL, RECORDING, may_record
+from pullback._masked import Masked
 from pullback._operators import OPERATORS
 from pullback._symbols import HostNumber
 from pullback.casting import number
@@ -135,6 +136,8 @@ def from_host(
         DTypeError: when the device's backend does not hold the dtype.
     """
     if isinstance(value, (list, tuple)):
+        if type(value) is Masked:
+            value.reject()
         tensor = _first_tensor(value)
         if tensor is not None:
             return _stack(value, tensor.device, dtype, device)

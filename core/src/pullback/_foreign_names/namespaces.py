@@ -70,7 +70,6 @@ _LAYERS = {
     "Resizing": "write `pb.layers.Lambda(lambda x: pb.resize(x, (32, 32)))`",
     "CenterCrop": "write `pb.layers.RandomCrop(32, 32)`: without training it cuts out the centre",
     "TimeDistributed": "not needed: `pb.layers.Dense(10)` works on the last axis of any tensor",
-    "Masking": "write the `mask=` of recurrent layers and the `key_mask=` of attention",
     "Concat": "write `pb.layers.Concatenate()`",
     "Unflatten": "write `pb.layers.Reshape((3, 4))`",
     "EmbeddingBag": "write `pb.layers.Embedding(100, 8)`, then `pb.mean(x, axis=1)`",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pullback import _hints
 from pullback._foreign_names.objects import LAYER, MODEL
+from pullback._masked import Masked
 from pullback.layers import initializers, regularizers
 from pullback.layers.activations import Activation, LeakyReLU, ReLU, Softmax
 from pullback.layers.attention import MultiHeadAttention
@@ -20,7 +21,7 @@ from pullback.layers.augmentation import (
     RandomTranslation,
     RandomZoom,
 )
-from pullback.layers.basic import Dense, Embedding, Lambda, Rescaling
+from pullback.layers.basic import Dense, Embedding, Lambda, Masking, Rescaling
 from pullback.layers.convolution import (
     Conv,
     Conv1D,
@@ -41,6 +42,7 @@ from pullback.layers.convolution_transpose import (
 )
 from pullback.layers.initializers import uninitialized
 from pullback.layers.layer import Layer
+from pullback.layers.masks import keep_mask, pass_mask
 from pullback.layers.merging import (
     Add,
     Average,
@@ -182,6 +184,8 @@ __all__ = [
     "LayerNormalization",
     "LayerOptions",
     "LeakyReLU",
+    "Masked",
+    "Masking",
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",
@@ -231,6 +235,8 @@ __all__ = [
     "ZeroPadding2D",
     "ZeroPadding3D",
     "initializers",
+    "keep_mask",
+    "pass_mask",
     "policy",
     "regularizers",
     "uninitialized",

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, Unpack
 
 from pullback import _hints, errors
 from pullback.layers.layer import Layer
+from pullback.layers.masks import keep_mask
 from pullback.layers.options import LayerOptions
 from pullback.ops.nn.activations import leaky_relu, relu
 from pullback.ops.nn.softmax import softmax
@@ -71,6 +72,8 @@ class Activation(Layer):
     [0.0, 1.0]
     """
 
+    call_masked = keep_mask
+
     def __init__(self, activation: ActivationLike, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
         self.activation = activation_of(activation)
@@ -87,6 +90,8 @@ class ReLU(Layer):
     [0.0, 1.0]
     """
 
+    call_masked = keep_mask
+
     def call(self, x: Tensor) -> Tensor:
         """Returns relu(x)."""
         return relu(x)
@@ -102,6 +107,8 @@ class LeakyReLU(Layer):
     >>> pb.layers.LeakyReLU(0.5)([-2.0, 2.0]).tolist()
     [-1.0, 2.0]
     """
+
+    call_masked = keep_mask
 
     def __init__(self, negative_slope: float = 0.01, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
@@ -123,6 +130,8 @@ class Softmax(Layer):
     >>> pb.layers.Softmax()([0.0, 0.0]).tolist()
     [0.5, 0.5]
     """
+
+    call_masked = keep_mask
 
     def __init__(self, axis: int = -1, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)

@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pullback import errors
+from pullback._masked import Masked
 from pullback.layers.basic import Dense
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.layers.masks import all_of
 from pullback.layers.options import LayerOptions
 from pullback.layers.regularization import active_generator, checked_rate, own_generator
 from pullback.ops.creation import arange
@@ -35,7 +37,8 @@ class MultiHeadAttention(Layer):
 
     - `mask`: booleans, True where a query attends to a key, or numbers that are added to the
       scores: (length, keys), (batch, length, keys), or (batch, heads, length, keys).
-    - `key_mask`: booleans (batch, keys), False for keys that are ignored, such as padding.
+    - `key_mask`: booleans (batch, keys), False for keys that are ignored, such as padding; `Masked`
+      inputs have one.
     - `is_causal`: position i attends to positions j <= i only; of as many keys as queries.
     - `return_weights`: returns (output, weights), with weights (batch, heads, length, keys).
 
@@ -128,6 +131,21 @@ class MultiHeadAttention(Layer):
 
         def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
             """Returns a tensor or, with `return_weights`, a pair."""
+
+    def call_masked(
+        self, query: Any, value: Any = None, key: Any = None, *, key_mask: Any = None, **kwargs: Any
+    ) -> Any:
+        """Returns the same for `Masked` inputs: the masks of keys and values are the `key_mask`.
+
+        The output has the mask of the queries.
+        """
+        keys = [x for x in (query if value is None else value, key) if type(x) is Masked]
+        given = None if key_mask is None else self._input(0, key_mask)
+        parts = [x.values if type(x) is Masked else x for x in (query, value, key)]
+        y = self(*parts, key_mask=all_of([given, *[x.mask for x in keys]]), **kwargs)
+        if type(query) is not Masked:
+            return y
+        return (Masked(y[0], query.mask), y[1]) if isinstance(y, tuple) else Masked(y, query.mask)
 
     def call(
         self,

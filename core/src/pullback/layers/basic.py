@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pullback import dtypes, errors
+from pullback._masked import Masked
 from pullback.layers.activations import ActivationLike, activation_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.layers.masks import keep_mask, pass_mask
 from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.indexing import take
 from pullback.ops.linalg.linear_algebra import linear
+from pullback.ops.manipulation import expand_dims
+from pullback.ops.reductions import any as reduce_any
+from pullback.ops.selection import where
 from pullback.shapes import Shape, as_count, check_number
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["Dense", "Embedding", "Lambda", "Rescaling"]
+__all__ = ["Dense", "Embedding", "Lambda", "Masking", "Rescaling"]
 
 
 class Dense(Layer):
@@ -38,6 +43,8 @@ class Dense(Layer):
     Raises:
         LayerError: for inputs whose last axis has another size than the first one's.
     """
+
+    call_masked = keep_mask
 
     def __init__(
         self,
@@ -91,11 +98,15 @@ class Embedding(Layer):
     Args:
         input_dim: the number of rows of the table.
         output_dim: the size of a row.
+        mask_zero: whether 0 stands for padding: a call returns a `Masked`, whose mask is ids != 0.
         embeddings_initializer: the initializer of the table (input_dim, output_dim).
         options: see `Layer`.
 
     >>> pb.layers.Embedding(100, 8)([[3, 1, 4]]).shape
     (1, 3, 8)
+    >>> model = pb.Sequential([pb.layers.Embedding(9, 4, mask_zero=True), pb.layers.LSTM(2)])
+    >>> bool(pb.all(model([[3, 1, 0, 0]]) == model([[3, 1]])))
+    True
 
     Raises:
         IndexingError: for an integer outside the table.
@@ -106,6 +117,7 @@ class Embedding(Layer):
         input_dim: int,
         output_dim: int,
         *,
+        mask_zero: bool = False,
         embeddings_initializer: InitializerLike = "uniform",
         **options: Unpack[LayerOptions],
     ) -> None:
@@ -116,15 +128,52 @@ class Embedding(Layer):
             initializer=embeddings_initializer,
             autocast=False,
         )
+        self.mask_zero = mask_zero
         self.built = True
 
-    def call(self, ids: Tensor) -> Tensor:
-        """Returns the rows, shape (*ids.shape, output_dim)."""
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+            """Returns a tensor or, with `mask_zero`, a `Masked`."""
+
+    def call(self, ids: Tensor) -> Tensor | Masked:
+        """Returns the rows, shape (*ids.shape, output_dim); with `mask_zero` as a `Masked`."""
         if dtypes.kind(ids.dtype) != dtypes.INT:
             raise errors.LayerError(f"inputs must be integers, row indices, got {ids.dtype}")
         rows = take(self.embeddings, ids, axis=0)
         # Mixed precision casts the selected rows only, not the whole table.
-        return rows if self.compute_dtype == self.dtype else rows.astype(self.compute_dtype)
+        rows = rows if self.compute_dtype == self.dtype else rows.astype(self.compute_dtype)
+        return Masked(rows, ids != 0) if self.mask_zero else rows
+
+
+class Masking(Layer):
+    """The mask of the steps in which any feature differs from a number, which stands for padding.
+
+    A call returns a `Masked`, whose values are 0 in the steps that are padding.
+
+    Args:
+        mask_value: the number.
+        options: see `Layer`.
+
+    >>> x = pb.layers.Masking(-1.0)([[[1.0, -1.0], [-1.0, -1.0]]])
+    >>> x.mask.tolist(), x.values.tolist()
+    ([[True, False]], [[[1.0, -1.0], [0.0, 0.0]]])
+    """
+
+    def __init__(self, mask_value: float = 0.0, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
+        check_number(mask_value, "mask_value")
+        self.mask_value = mask_value
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+            """Returns a `Masked`."""
+
+    def call(self, x: Tensor) -> Masked:
+        """Returns x (batch, time, ..., features) with its mask (batch, time, ...)."""
+        exists = reduce_any(x != self.mask_value, axis=-1)
+        return Masked(where(expand_dims(exists, axis=-1), x, 0), exists)
 
 
 class Lambda(Layer):
@@ -137,6 +186,8 @@ class Lambda(Layer):
     >>> pb.layers.Lambda(lambda x: x * 2.0)([1.0, 2.0]).tolist()
     [2.0, 4.0]
     """
+
+    call_masked = pass_mask
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
@@ -158,6 +209,8 @@ class Rescaling(Layer):
     >>> pb.layers.Rescaling(1 / 255)(pb.asarray([0, 255], dtype=pb.uint8)).tolist()
     [0.0, 1.0]
     """
+
+    call_masked = keep_mask
 
     def __init__(self, scale: float, offset: float = 0.0, **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)

@@ -13,6 +13,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.symbolic import FUNCTIONS
+from pullback._masked import Masked
 from pullback._tree import leaves, like
 from pullback.graph.eval_shape import TensorSpec
 from pullback.layers.layer import Layer
@@ -344,6 +345,8 @@ def _encoded(value: Any, places: Mapping[int, int]) -> list[Any]:
         return ["value", value]
     if value is ...:
         return ["ellipsis"]
+    if type(value) is Masked:
+        return ["masked", *map(encode, value)]
     if isinstance(value, (tuple, list)):
         return ["tuple" if isinstance(value, tuple) else "list", *map(encode, value)]
     if isinstance(value, Mapping):
@@ -380,6 +383,8 @@ def _decoded(data: Any, values: Any) -> Any:
         return ...
     if kind in ("tuple", "list"):
         return (tuple if kind == "tuple" else list)(map(decode, parts))
+    if kind == "masked":
+        return Masked(*map(decode, parts))
     if kind == "dict":
         return {decode(key): decode(part) for key, part in parts}
     if kind == "slice":

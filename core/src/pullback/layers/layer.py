@@ -37,6 +37,7 @@ from pullback.layers.calls import (
 )
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.loss_terms import LossTerms, penalties
+from pullback.layers.masks import has_mask, reject_mask
 from pullback.layers.policy import (
     Policy,
     PolicyLike,
@@ -150,6 +151,28 @@ class Layer(Configurable):
             f"{type(self).__name__} has no call method; write `def call(self, x):`, which returns "
             f"the output"
         )
+
+    def call_masked(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the result of a call with `Masked` values. A class sets it, or writes a method.
+
+        `call_masked = pb.layers.keep_mask` is for a layer that computes each step by itself, and
+        `pb.layers.pass_mask` for one whose `call` gets the `Masked`. Without either, a call raises.
+
+        Args:
+            args: the inputs, a `Masked` among them or in a list of them.
+            kwargs: `training`, and keyword arguments of `call`.
+
+        >>> class Double(pb.layers.Layer):
+        ...     call_masked = pb.layers.keep_mask
+        ...     def call(self, x):
+        ...         return x * 2
+        >>> Double()(pb.layers.Masking()([[[1.0], [0.0]]])).mask.tolist()
+        [[True, False]]
+
+        Raises:
+            LayerError: for a class that sets nothing.
+        """
+        reject_mask(self)
 
     def add_variable(
         self,
@@ -342,6 +365,10 @@ class Layer(Configurable):
             for arg in args:
                 if type(arg) is not Tensor:
                     args = tuple([self._input(i, arg) for i, arg in enumerate(args)])
+                    if has_mask(args):
+                        of_mask: Tensor = self.call_masked(*args, training=training, **kwargs)
+                        if of_mask is not NotImplemented:
+                            return of_mask
                     break
             if not self.built:
                 self._build(args)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 from pullback import errors
+from pullback._masked import Masked
 from pullback.layers.layer import Layer
+from pullback.layers.masks import all_of
 from pullback.layers.options import LayerOptions
 from pullback.ops.arithmetic import add, maximum, minimum, multiply, subtract
+from pullback.ops.creation import full
 from pullback.ops.joining import concat
 from pullback.tensor import Tensor
 
@@ -27,6 +30,16 @@ class Merge(Layer):
 
     #: The op of two tensors.
     op: ClassVar[Callable[..., Tensor]]
+
+    def call_masked(self, inputs: Any, *args: Any, **kwargs: Any) -> Masked:
+        """Returns the same for `Masked` inputs: a step exists where it does in all of them."""
+        masks = [x.mask if type(x) is Masked else None for x in inputs]
+        values = [x.values if type(x) is Masked else x for x in inputs]
+        return Masked(self(values, *args, **kwargs), self.merged_mask(values, masks))
+
+    def merged_mask(self, values: Sequence[Any], masks: Sequence[Tensor | None]) -> Any:
+        """The mask of the result."""
+        return all_of(masks)
 
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """Returns the inputs merged into one tensor."""
@@ -126,3 +139,17 @@ class Concatenate(Merge):
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """Returns the inputs joined along the axis."""
         return concat(self.checked(inputs), axis=self.axis)
+
+    def merged_mask(self, values: Sequence[Any], masks: Sequence[Tensor | None]) -> Any:
+        """The masks joined along the axis, if it is one of theirs."""
+        known = next(mask for mask in masks if mask is not None)
+        axis = self.axis % values[0].ndim
+        if axis >= known.ndim:
+            return all_of(masks)
+        return concat(
+            [
+                full(x.shape[: known.ndim], True, dtype="bool") if mask is None else mask
+                for x, mask in zip(values, masks, strict=True)
+            ],
+            axis=axis,
+        )

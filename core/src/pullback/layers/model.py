@@ -12,6 +12,7 @@ from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.layers.basic import Embedding
 from pullback.layers.functional import GraphPart, ModelGraph, from_data
 from pullback.layers.layer import Layer
+from pullback.layers.masks import pass_mask
 from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
@@ -60,6 +61,7 @@ class Model(Trainable, Layer):
         LayerError: for outputs that depend on other inputs.
     """
 
+    call_masked = pass_mask
     _graph: ModelGraph | None = None
     #: The symbolic tensors of a model made of calls, in their structures.
     inputs: Any = GraphPart("inputs")

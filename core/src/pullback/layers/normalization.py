@@ -8,6 +8,7 @@ from typing import Unpack
 from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
 from pullback.layers.layer import Layer
+from pullback.layers.masks import keep_mask
 from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.training_mode import is_training
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
@@ -38,6 +39,8 @@ class LayerNormalization(Layer):
     >>> pb.layers.LayerNormalization(epsilon=0.0)([[1.0, 3.0]]).tolist()
     [[-1.0, 1.0]]
     """
+
+    call_masked = keep_mask
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class RMSNormalization(Layer):
     >>> pb.layers.RMSNormalization(epsilon=0.0)([[3.0, -3.0]]).tolist()
     [[1.0, -1.0]]
     """
+
+    call_masked = keep_mask
 
     def __init__(
         self,

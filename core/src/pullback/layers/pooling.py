@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
+from pullback._masked import Masked
 from pullback.layers.images import Images, Sizes, lower, sizes_of
+from pullback.layers.masks import reject_mask
 from pullback.layers.options import ImageOptions
+from pullback.ops.arithmetic import maximum
+from pullback.ops.data_types import astype
+from pullback.ops.manipulation import expand_dims
 from pullback.ops.nn.adaptive_pooling import adaptive_avg_pool, adaptive_max_pool
 from pullback.ops.nn.pooling import avg_pool, max_pool
 from pullback.ops.reductions import max as reduce_max
 from pullback.ops.reductions import mean
+from pullback.ops.reductions import sum as reduce_sum
+from pullback.ops.selection import where
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -121,6 +128,18 @@ class GlobalPool(Images):
     def __init__(self, *, keepdims: bool = False, **options: Unpack[ImageOptions]) -> None:
         super().__init__(**options)
         self.keepdims = keepdims
+
+    def call_masked(self, x: Masked, *args: Any, **kwargs: Any) -> Tensor:
+        """Returns the same of the steps that exist, for `Masked` sequences."""
+        values, mask = x
+        if self.dimensions != 1 or self.data_format != "channels_last" or mask.ndim != 2:
+            reject_mask(self)
+        exists = expand_dims(mask, axis=-1)
+        if self.op is reduce_max:
+            return self(where(exists, values, float("-inf")), *args, **kwargs)
+        share = mask.shape[1] / maximum(reduce_sum(astype(exists, values.dtype), axis=1), 1)
+        pooled = self(where(exists, values, 0), *args, **kwargs)
+        return pooled * (expand_dims(share, axis=1) if self.keepdims else share)
 
     def call(self, x: Tensor) -> Tensor:
         """Returns the pooled input, (batch, channels)."""

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
+from pullback._masked import Masked
 from pullback.graph.eval_shape import has_shapes_alone
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
+from pullback.layers.masks import mask_of_lengths
 from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.ops.creation import full
 from pullback.ops.joining import concat
+from pullback.ops.manipulation import reshape
 from pullback.ops.nn.recurrent import simple_rnn
 from pullback.ops.nn.recurrent_gru import gru
 from pullback.ops.nn.recurrent_lstm import lstm
+from pullback.ops.selection import where
 from pullback.shapes import Shape, as_count
 from pullback.state import objects
 from pullback.tensor import Tensor, TensorLike
@@ -31,6 +35,7 @@ class RecurrentOptions(LayerOptions, total=False):
     use_bias: bool
     return_sequences: bool
     return_state: bool
+    zero_output_for_mask: bool
     reverse: bool
     stateful: bool
     kernel_initializer: InitializerLike
@@ -44,7 +49,8 @@ class Recurrent(Layer):
     A call also takes:
 
     - `mask`: booleans (batch, time), False for steps to skip. State and output keep their values
-      there.
+      there, so that sequences that end early give what each gives alone. `Masked` inputs have one.
+    - `lengths`: integers (batch,) in place of a mask, for sequences that are padded at the end.
     - `initial_state`: the state before the first step, a list where a layer has several; None for
       zeros.
 
@@ -52,8 +58,9 @@ class Recurrent(Layer):
         units: the size of the state.
         use_bias: whether there is a bias.
         return_sequences: whether a call returns the outputs of all steps (batch, time, units)
-            instead of the last one.
+            instead of the last one; those of `Masked` inputs are `Masked`.
         return_state: whether a call returns (output, *state) with the last state.
+        zero_output_for_mask: whether, among the outputs of all steps, those of skipped ones are 0.
         reverse: whether it runs from the last step to the first; outputs keep their positions.
         stateful: whether each call starts from the last state of the previous call, until
             `reset_states()`. No gradient flows between calls.
@@ -78,6 +85,7 @@ class Recurrent(Layer):
         use_bias: bool = True,
         return_sequences: bool = False,
         return_state: bool = False,
+        zero_output_for_mask: bool = False,
         reverse: bool = False,
         stateful: bool = False,
         kernel_initializer: InitializerLike = "glorot_uniform",
@@ -90,6 +98,7 @@ class Recurrent(Layer):
         self.use_bias = use_bias
         self.return_sequences = return_sequences
         self.return_state = return_state
+        self.zero_output_for_mask = zero_output_for_mask
         self.reverse = reverse
         self.stateful = stateful
         self.kernel_initializer = kernel_initializer
@@ -120,20 +129,54 @@ class Recurrent(Layer):
         def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
             """Returns a tensor or, with `return_state`, a tuple."""
 
+    def call_masked(self, x: Masked, *args: Any, **kwargs: Any) -> Any:
+        """Returns the same for `Masked` inputs; all outputs are `Masked`, too."""
+        y = self(x.values, *args, **with_mask(self, x, args, kwargs))
+        if not self.return_sequences:
+            return y
+        return (Masked(y[0], x.mask), *y[1:]) if self.return_state else Masked(y, x.mask)
+
     def call(
-        self, x: Tensor, mask: TensorLike | None = None, initial_state: TensorLike | None = None
+        self,
+        x: Tensor,
+        mask: TensorLike | None = None,
+        initial_state: TensorLike | None = None,
+        *,
+        lengths: TensorLike | None = None,
     ) -> Tensor | tuple[Tensor, ...]:
         """Returns (batch, units) or (batch, time, units); with `return_state`, (output, *state)."""
         self._check(x.shape)
+        mask = self.mask_of(x, mask, lengths)
         outputs, *after = self.run(x, self._state_before(x, initial_state), mask)
         if self.stateful:
             self._keep(after)
         # The first tensor of the state is the last output of each sequence, masks considered.
         y = outputs if self.return_sequences else after[0]
+        if mask is not None and self.zero_output_for_mask and self.return_sequences:
+            y = where(_beside(mask, y), y, 0)
         return (y, *after) if self.return_state else y
 
+    def mask_of(
+        self, x: Tensor, mask: TensorLike | None, lengths: TensorLike | None
+    ) -> Tensor | None:
+        """The mask of a call, from a mask or lengths.
+
+        Raises:
+            LayerError: for both, or for lengths that are not integers (batch,).
+        """
+        if lengths is None:
+            return None if mask is None else self._input(0, mask)
+        given: Tensor = self._input(0, lengths)
+        if mask is not None:
+            raise errors.LayerError("the call has a mask and lengths; pass one of them")
+        if given.shape != x.shape[:1] or dtypes.kind(given.dtype) != dtypes.INT:
+            raise errors.LayerError(
+                f"lengths must be integers of shape {x.shape[:1]}, got {given.dtype} {given.shape}"
+            )
+        return mask_of_lengths(given, x.shape[1])
+
     def run(
-        self, x: Tensor, before: Sequence[Tensor | Variable], mask: TensorLike | None
+        self, x: Tensor, before: Sequence[Tensor | Variable], mask: Tensor | None
     ) -> tuple[Tensor, ...]:
         """Returns all outputs, and the state after the last step."""
         return tuple(
@@ -204,6 +247,20 @@ class Recurrent(Layer):
             )
 
 
+def with_mask(
+    layer: Layer, x: Masked, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The keyword arguments of a call with the mask of its inputs."""
+    if args or kwargs.get("mask") is not None or kwargs.get("lengths") is not None:
+        raise errors.LayerError("the inputs have a mask; call the layer with x.values for another")
+    return kwargs | {"mask": x.mask}
+
+
+def _beside(mask: Tensor, y: Tensor) -> Tensor:
+    """A mask (batch, time) with as many axes as y."""
+    return reshape(mask, (*mask.shape, *[1] * (y.ndim - mask.ndim)))
+
+
 class SimpleRNN(Recurrent):
     """h' = tanh(x_t @ kernel + h @ recurrent_kernel + bias) (Elman, 1990).
 
@@ -232,7 +289,7 @@ class SimpleRNN(Recurrent):
         super().__init__(units, **options)
 
     def run(
-        self, x: Tensor, before: Sequence[Tensor | Variable], mask: TensorLike | None
+        self, x: Tensor, before: Sequence[Tensor | Variable], mask: Tensor | None
     ) -> tuple[Tensor, ...]:
         """Returns all outputs and the last one."""
         [h0] = before
@@ -324,8 +381,9 @@ MERGES = ("concat", "sum", "mean", "multiply", None)
 class Bidirectional(Layer):
     """A recurrent layer in both directions of time (Schuster and Paliwal, 1997).
 
-    A call takes `mask`, and returns the merged outputs; with `return_state`, the states of
-    `forward` and then of `backward` follow.
+    A call takes `mask` or `lengths`, so that `backward` begins at the end of each sequence. It
+    returns the merged outputs; with `return_state`, the states of `forward` and then of `backward`
+    follow.
 
     Args:
         forward: a recurrent layer.
@@ -375,8 +433,21 @@ class Bidirectional(Layer):
         def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
             """Returns a tensor, or a tuple with `return_state` or without `merge`."""
 
-    def call(self, x: Tensor, mask: TensorLike | None = None) -> Tensor | tuple[Tensor, ...]:
+    def call_masked(self, x: Masked, *args: Any, **kwargs: Any) -> Any:
+        """Returns the same for `Masked` inputs; all outputs are `Masked`, too."""
+        y = self(x.values, *args, **with_mask(self, x, args, kwargs))
+        if not self.forward.return_sequences:
+            return y
+        if isinstance(y, Tensor):
+            return Masked(y, x.mask)
+        outputs = 1 if self.merge is not None else 2
+        return (*[Masked(part, x.mask) for part in y[:outputs]], *y[outputs:])
+
+    def call(
+        self, x: Tensor, mask: TensorLike | None = None, *, lengths: TensorLike | None = None
+    ) -> Tensor | tuple[Tensor, ...]:
         """Returns the merged outputs of both layers."""
+        mask = self.forward.mask_of(x, mask, lengths)
         first, second = self.forward(x, mask=mask), self.backward(x, mask=mask)
         if not self.forward.return_state:
             return self._merged(first, second)

@@ -7,6 +7,7 @@ from typing import Unpack
 from pullback import errors
 from pullback.layers.images import Images
 from pullback.layers.layer import Layer
+from pullback.layers.masks import keep_mask
 from pullback.layers.options import ImageOptions, LayerOptions
 from pullback.layers.training_mode import is_training
 from pullback.random import Generator, default_generator
@@ -61,6 +62,8 @@ class Dropout(Layer):
     Raises:
         InputValueError: for a rate outside [0, 1).
     """
+
+    call_masked = keep_mask
 
     def __init__(
         self,
@@ -124,6 +127,8 @@ class SpatialDropout1D(SpatialDropout):
     True
     """
 
+    call_masked = keep_mask
+
     dimensions = 1
 
 
@@ -162,6 +167,8 @@ class GaussianNoise(Layer):
     Raises:
         InputValueError: for a negative deviation.
     """
+
+    call_masked = keep_mask
 
     def __init__(
         self,

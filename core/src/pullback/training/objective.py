@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 from pullback import errors, losses
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import announce_call
+from pullback._masked import Masked
 from pullback.graph.function import Function, function
 from pullback.metrics import Metric
-from pullback.metrics.base import gives_items, item_weights, name_of
+from pullback.metrics.base import double, gives_items, item_weights, name_of
 from pullback.ops import reductions
+from pullback.ops.arithmetic import maximum
 from pullback.ops.creation import full
 from pullback.ops.reductions import mean
 from pullback.ops.searching import argmax
@@ -128,8 +130,12 @@ class CompileConfig:
         for path, loss, loss_weight in self.losses:
             value = loss(
                 _at(targets, path, "targets"),
-                _at(predictions, path, "predictions"),
-                _weights_at(weights, path),
+                *_without_mask(
+                    _at(predictions, path, "predictions"),
+                    _weights_at(weights, path),
+                    loss.title,
+                    for_mean=True,
+                ),
             )
             if self.output_losses:
                 values[_name(path, "loss")] = value
@@ -150,8 +156,12 @@ class CompileConfig:
     ) -> None:
         """Updates the metrics with a batch."""
         for path, _, metric, takes_weights in self.metrics:
-            arguments = [_at(targets, path, "targets"), _at(predictions, path, "predictions")]
-            part = _weights_at(weights, path) if takes_weights else None
+            predicted, part = _without_mask(
+                _at(predictions, path, "predictions"),
+                _weights_at(weights, path) if takes_weights else None,
+                metric.name,
+            )
+            arguments = [_at(targets, path, "targets"), predicted]
             if part is not None:
                 arguments.append(part)
             metric(*arguments)
@@ -330,6 +340,24 @@ def _at(structure: Structure, path: Path, kind: str) -> Structure:
                 f"batch have {parts}; use the names or numbers of the outputs"
             ) from None
     return structure
+
+
+def _without_mask(
+    predictions: Structure, weights: Structure, name: str, *, for_mean: bool = False
+) -> tuple[Structure, Structure]:
+    """The values of `Masked` predictions, and weights that leave out the steps of padding.
+
+    With `for_mean` they make the mean over all steps that over those which exist.
+    """
+    if type(predictions) is not Masked:
+        return predictions, weights
+    values, mask = predictions
+    factor = double(mask)
+    if for_mean:
+        factor = factor * (mask.size / maximum(reductions.sum(factor), 1))
+    if weights is not None:
+        factor = item_weights(weights, mask.shape, name, mask.device) * factor
+    return values, factor
 
 
 def _weights_at(weights: Structure, path: Path) -> Structure:
