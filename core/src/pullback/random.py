@@ -23,17 +23,21 @@ from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
 from pullback.ops.comparison import less
-from pullback.ops.creation import full, ones, zeros
+from pullback.ops.creation import arange, full, ones, zeros
+from pullback.ops.cumulative import cumulative_sum
 from pullback.ops.exponential import exp, log, log1p, sqrt
 from pullback.ops.indexing import take
 from pullback.ops.manipulation import moveaxis
+from pullback.ops.precision import widest
 from pullback.ops.random import dropout as _dropout
 from pullback.ops.random import random_bits, random_normal, random_uniform, words_of
 from pullback.ops.reductions import all as all_of
 from pullback.ops.reductions import any as any_of
-from pullback.ops.searching import argmax
+from pullback.ops.reductions import count_nonzero as count
+from pullback.ops.reductions import max as amax
+from pullback.ops.searching import searchsorted
 from pullback.ops.selection import where
-from pullback.ops.sorting import argsort
+from pullback.ops.sorting import argsort, sort
 from pullback.ops.special import erfinv
 from pullback.shapes import (
     Shape,
@@ -66,6 +70,9 @@ __all__ = [
 
 _KEYS = 1 << 128
 _COUNTERS = 1 << 256
+_WORD = (1 << 64) - 1
+#: Permutations from this size on are sorted without their positions beside them.
+_LONG = 1 << 14
 
 
 class Generator:
@@ -349,9 +356,10 @@ class Generator:
         words = self._draw(random_bits, shape, dtypes.uint64, device)
         if high - low < 1 << 64:
             words = words % (high - low)
-        # Unsigned arithmetic wraps, and so does the conversion to a signed dtype.
-        offset = full((), low % (1 << 64), dtype=dtypes.uint64, device=words.device)
-        return (words + offset).astype(wanted)
+        if low:
+            # Unsigned arithmetic wraps, and so does the conversion to a signed dtype.
+            words = words + full((), low % (1 << 64), dtype=dtypes.uint64, device=words.device)
+        return words.astype(wanted)
 
     def categorical(
         self,
@@ -361,7 +369,10 @@ class Generator:
         axis: int = -1,
         dtype: DTypeLike | None = None,
     ) -> Tensor:
-        """Random classes with probabilities softmax(logits) along `axis` (Gumbel, 1954).
+        """Random classes with probabilities softmax(logits) along `axis`.
+
+        Each takes one uniform number, whose place among the running sums of the probabilities is
+        the class.
 
         Args:
             logits: unnormalized log probabilities.
@@ -381,11 +392,19 @@ class Generator:
                 f"categorical: logits of shape {scores.shape[:-1]} without axis {axis} do not "
                 f"broadcast to {batch}"
             )
-        u = self._draw(random_uniform, (*batch, scores.shape[-1]), scores.dtype, scores.device)
-        gumbel = -log(-log1p(-u))  # of 1 - u, which is never 0
-        return argmax(scores + gumbel, axis=-1).astype(
-            dtypes.DEFAULT_INT if dtype is None else dtype
-        )
+        wide = widest(scores.device)
+        sums = exp(scores - amax(scores, axis=-1, keepdims=True))
+        sums = cumulative_sum(sums.astype(wide), axis=-1)
+        total = sums[..., -1:]
+        u = self._draw(random_uniform, (*batch, 1), wide, scores.device)
+        # The first class whose sum is above; a product rounded up to the total is in the last one.
+        if scores.ndim == 1 and not LOCAL.state.runs:
+            found = minimum(
+                searchsorted(sums, u * total, side="right"), searchsorted(sums, total)
+            ).reshape(batch)
+        else:
+            found = minimum(count(sums <= u * total, axis=-1), count(sums < total, axis=-1))
+        return found.astype(dtypes.DEFAULT_INT if dtype is None else dtype)
 
     @shape_first
     def gamma(
@@ -446,7 +465,7 @@ class Generator:
         [0, 1, 2, 3]
         """
         if type(x) is int:
-            return argsort(self.bits((x,), dtype=dtypes.uint64)).astype(dtypes.DEFAULT_INT)
+            return self._order(x, None).astype(dtypes.DEFAULT_INT)
         tensor = from_any(x)
         if not tensor.ndim:
             raise errors.ShapeError(
@@ -454,8 +473,17 @@ class Generator:
                 "permutation(int(x))"
             )
         axis = canonical_axis(axis, tensor.ndim)
-        order = argsort(self.bits(tensor.shape[axis], dtype=dtypes.uint64, device=tensor.device))
-        return take(tensor, order, axis=axis)
+        return take(tensor, self._order(tensor.shape[axis], tensor.device), axis=axis)
+
+    def _order(self, size: int, device: Device | None) -> Tensor:
+        """The integers below size in a random order: that of random words."""
+        words = self.bits((size,), dtype=dtypes.uint64, device=device)
+        if size < _LONG:
+            return argsort(words)
+        # Numbers with their positions as their last bits are sorted in half the time.
+        positions = (1 << (size - 1).bit_length()) - 1
+        numbers = arange(size, dtype=dtypes.uint64, device=words.device)
+        return (sort((words & (_WORD - positions)) | numbers) & positions).astype(dtypes.int64)
 
     def dropout(
         self, x: TensorLike, rate: float, *, noise_shape: tuple[int | None, ...] | None = None

@@ -312,6 +312,14 @@ def permuted(shape: Shape, axes: Sequence[int]) -> Shape:
 
 #: (before, after) for each spatial dimension.
 Pads: TypeAlias = "tuple[tuple[int, int], ...]"
+#: By the mode of `pad`: the index into an axis of `size` for position i of the padded axis, which
+#: starts below 0.
+PAD_SOURCES: dict[str, Callable[[int, int], int]] = {
+    "edge": lambda i, size: min(max(i, 0), size - 1),
+    "reflect": lambda i, size: size - 1 - abs(i % max(2 * (size - 1), 1) - (size - 1)),
+    "symmetric": lambda i, size: min(i % (2 * size), -(i + 1) % (2 * size)),
+    "wrap": lambda i, size: i % size,
+}
 
 
 def output_sizes(

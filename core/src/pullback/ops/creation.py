@@ -15,7 +15,6 @@ from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, Operands, Resolution, as_dtype
 from pullback.ops import late
 from pullback.ops.precision import widest
-from pullback.ops.selection import where
 from pullback.shapes import Shape, ShapeLike, as_int, shape_attribute
 from pullback.spec import EXACT, FEW_ULP
 from pullback.tensor import Tensor, TensorLike
@@ -384,7 +383,7 @@ def linspace(
     values = counts * (span / max(spaces, 1)) + start
     if endpoint and num > 1:
         # Rounding must not move the last value.
-        values = where(counts == spaces, stop, values)
+        values = late.strided_update(values, stop, key=(spaces, ...))
     if dtypes.kind(dtype) == dtypes.INT:
         values = late.floor(values)
     return values.astype(dtype)

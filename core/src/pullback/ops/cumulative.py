@@ -231,4 +231,4 @@ def _(g: Tensor, out: Tensor, axis: int) -> Tensor:
     places = where(changes, arange(1, n, device=out.device), 0)
     places = concat([zeros_like(places[..., :1]), places], axis=-1)
     origins = moveaxis(cumulative_max(places, axis=-1), -1, axis)
-    return place_along_axis(g, origins, g.shape, axis)
+    return place_along_axis(g, origins, shape=g.shape, axis=axis)

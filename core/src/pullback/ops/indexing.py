@@ -22,7 +22,9 @@ from pullback.ops.slicing import into_first
 from pullback.shapes import (
     Axis,
     Shape,
+    ShapeLike,
     as_int,
+    as_shape,
     broadcast,
     broadcast_shapes,
     canonical_axis,
@@ -393,10 +395,43 @@ take_along_axis.vjp(indices=None)
 
 @take_along_axis.vjp("x")
 def _(g: Tensor, indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
-    return place_along_axis(g, indices, tuple(x_shape), axis)
+    return place_along_axis(g, indices, shape=tuple(x_shape), axis=axis)
 
 
-def place_along_axis(values: Tensor, indices: Tensor, shape: Shape, axis: int) -> Tensor:
-    """Zeros with the values added at indices along an axis: the transpose of `take_along_axis`."""
+def _placed(values: Shape, indices: Shape, *, shape: Shape, axis: int) -> Shape:
+    """The requested shape; the values have that of what `take_along_axis` takes from it."""
+    if (wanted := _along(shape, indices, axis=axis)) != values:
+        raise errors.ShapeError(
+            f"values of shape {values} do not have the shape {wanted} of what indices of shape "
+            f"{indices} take along axis {axis} of shape {shape}"
+        )
+    return shape
+
+
+@op(shape=_placed, dtype=_indexed, accuracy=ACCUMULATED, public=False)
+def place_along_axis(values: Tensor, indices: Tensor, /, *, shape: ShapeLike, axis: int) -> Tensor:
+    """Zeros of `shape` with values added at indices along an axis.
+
+    It is the transpose of `take_along_axis`, and so its gradient, and that of sorting.
+
+    Args:
+        values: the values, in the shape of what `take_along_axis` takes.
+        indices: integers in [-size, size), with as many axes as `shape`.
+        shape: the shape of the result.
+        axis: the axis of the indices, from 0 on.
+
+    Raises:
+        IndexingError: for an index outside the axis.
+        ShapeError: for values of another shape.
+
+    >>> pb.ops.place_along_axis([[1, 2]], [[2, 0]], shape=(1, 3), axis=1).tolist()
+    [[2, 0, 1]]
+    """
+    shape = as_shape(shape)
     places = reshape(_flat_indices(shape, indices, axis), (-1,))
     return reshape(segment_sum(reshape(values, (-1,)), places, size_of(shape)), shape)
+
+
+place_along_axis.vjp(
+    values=lambda g, indices, axis: take_along_axis(g, indices, axis=axis), indices=None
+)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pullback.dtypes import DType, Operand
-from pullback.shapes import Axis, Shape
+from pullback.shapes import Axis, Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -37,4 +37,6 @@ def segment_sum(
 def ravel_index(x1: TensorLike, x2: TensorLike, /, *, sizes: tuple[int, int]) -> Tensor: ...
 def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor: ...
 def take_along_axis(x: TensorLike, indices: TensorLike, /, axis: Axis = -1) -> Tensor: ...
-def place_along_axis(values: Tensor, indices: Tensor, shape: Shape, axis: int) -> Tensor: ...
+def place_along_axis(
+    values: TensorLike, indices: TensorLike, /, *, shape: ShapeLike, axis: int
+) -> Tensor: ...

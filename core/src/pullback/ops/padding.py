@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pullback import errors
@@ -10,31 +10,23 @@ from pullback._dispatch import op
 from pullback._dispatch.convert import as_number, from_any
 from pullback.dtypes import same
 from pullback.ops.creation import full
-from pullback.ops.indexing import take
-from pullback.ops.joining import concat
-from pullback.ops.slicing import strided_update
-from pullback.shapes import Shape, as_int
+from pullback.ops.indexing import scatter_add, take
+from pullback.ops.joining import concat, part
+from pullback.ops.slicing import strided_slice, strided_update
+from pullback.shapes import PAD_SOURCES, Shape, as_int
 from pullback.spec import EXACT
 from pullback.tensor import Tensor
 
 __all__ = ["pad"]
-
-#: The index into an axis of `size` for position i of the padded axis, which starts at -before.
-_MODES: dict[str, Callable[[int, int], int]] = {
-    "edge": lambda i, size: min(max(i, 0), size - 1),
-    "reflect": lambda i, size: size - 1 - abs(i % max(2 * (size - 1), 1) - (size - 1)),
-    "symmetric": lambda i, size: min(i % (2 * size), -(i + 1) % (2 * size)),
-    "wrap": lambda i, size: i % size,
-}
 
 
 def _widths(
     shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
 ) -> dict[str, object]:
     shape = shapes[0]
-    if mode != "constant" and mode not in _MODES:
+    if mode != "constant" and mode not in PAD_SOURCES:
         raise errors.InputValueError(
-            f'unknown mode {mode!r}; use "constant", {", ".join(map(repr, _MODES))}'
+            f'unknown mode {mode!r}; use "constant", {", ".join(map(repr, PAD_SOURCES))}'
         )
     if hasattr(pad_width, "tolist"):
         pad_width = pad_width.tolist()
@@ -101,19 +93,36 @@ def pad(
         shape = _padded(x.shape, pad_width=pad_width)
         filled = full(shape, constant_values, dtype=x.dtype, device=x.device)
         return strided_update(filled, x, key=(*key, ...))
-    source = _MODES[mode]
     for axis, (before, after) in enumerate(pad_width):
         if before or after:
             size = x.shape[axis]
-            sides = (
-                [source(i, size) for i in places]
-                for places in (range(-before, 0), range(size, size + after))
+            sides = (range(-before, 0), range(size, size + after))
+            first, last = (
+                [take(x, _sources(x, mode, size, i), axis=axis)] if i else [] for i in sides
             )
-            first, last = (_taken(x, indices, axis) for indices in sides)
             x = concat([*first, x, *last], axis=axis)
     return x
 
 
-def _taken(x: Tensor, indices: list[int], axis: int) -> list[Tensor]:
-    """The elements at indices along an axis as one part, or no part of none."""
-    return [take(x, from_any(indices).to(x.device), axis=axis)] if indices else []
+def _sources(x: Tensor, mode: str, size: int, places: Iterable[int]) -> Tensor:
+    """The indices into an axis of `size` for places of the padded axis."""
+    return from_any([PAD_SOURCES[mode](i, size) for i in places]).to(x.device)
+
+
+@pad.vjp("x")
+def _(g: Tensor, x_shape: Shape, pad_width: Any, mode: str) -> Tensor:
+    if mode == "constant":
+        key = [slice(a, a + size, 1) for size, (a, _) in zip(x_shape, pad_width, strict=True)]
+        return strided_slice(g, key=(*key, ...))
+    for axis, ((before, after), size) in enumerate(zip(pad_width, x_shape, strict=True)):
+        if before or after:
+            sides = [(0, before), (before + size, before + size + after)]
+            # What was repeated is added to where it came from.
+            repeated = [
+                strided_slice(g, key=part(axis, *side)) for side in sides if side[0] < side[1]
+            ]
+            places = [*range(-before, 0), *range(size, size + after)]
+            inside = strided_slice(g, key=part(axis, before, before + size))
+            updates = repeated[0] if len(repeated) == 1 else concat(repeated, axis=axis)
+            g = scatter_add(inside, _sources(g, mode, size, places), updates, axis=axis)
+    return g

@@ -62,7 +62,7 @@ def sort(x: Tensor, /, axis: Axis = -1, *, descending: bool = False, stable: boo
 @sort.vjp("x")
 def _(g: Tensor, x: Tensor, axis: int, descending: bool, stable: bool) -> Tensor:
     order = argsort(x, axis=axis, descending=descending, stable=stable)
-    return place_along_axis(g, order, x.shape, axis)
+    return place_along_axis(g, order, shape=x.shape, axis=axis)
 
 
 def _top(x: Shape, *, k: int, axis: int, **_: object) -> list[Shape]:
@@ -101,7 +101,7 @@ def top_k(x: Tensor, /, k: int, axis: Axis = -1, *, largest: bool = True) -> tup
 
 @top_k.vjp("x")
 def _(g: tuple[Tensor, Tensor], indices: Tensor, x_shape: Shape, axis: int) -> Tensor:
-    return place_along_axis(g[0], indices, tuple(x_shape), axis)
+    return place_along_axis(g[0], indices, shape=tuple(x_shape), axis=axis)
 
 
 # ---------------------------------------------------------------------------------------------

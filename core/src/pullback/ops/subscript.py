@@ -55,14 +55,10 @@ def _get(x: Tensor, key: Any) -> Tensor:
         return strided_slice(x, key=(_canonical_slice(key, shape[0]), ...))
     if key is None:
         return strided_slice(x, key=(None, ...))
-    if kind is Tensor and shape and dtypes.kind(key.dtype) == dtypes.INT:
-        return take(x, key, axis=0)
     if kind is tuple and (basic := _without_tensors(key, shape)) is not None:
         return strided_slice(x, key=basic)
-    if kind is tuple and 1 < len(key) <= len(shape) and all(map(_is_indices, key)):
-        count = len(key)
-        merged = reshape(x, (size_of(shape[:count]), *shape[count:]))
-        return take(merged, ravel_indices(key, shape[:count]), axis=0)
+    if (first := _first_axes(x, key)) is not None:
+        return take(*first, axis=0)
     plan = _plan(x.shape, key, x)
     if plan.basic is not None:
         x = strided_slice(x, key=plan.basic)
@@ -74,6 +70,28 @@ def _get(x: Tensor, key: Any) -> Tensor:
         return x
     merged, index, axis, _ = _merge(x, plan)
     return take(merged, index, axis=axis)
+
+
+def _first_axes(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
+    """x with its first axes merged, and the indices along these, for a key of tensors for them.
+
+    The key is a tensor of integers or booleans, or a tuple of tensors of integers; None for others.
+    """
+    shape = x._array.shape
+    if type(key) is Tensor and shape:
+        if dtypes.kind(key.dtype) == dtypes.INT:
+            return x, key
+        count = key.ndim
+        if key.dtype != dtypes.bool_ or not count or key.shape != shape[:count]:
+            return None
+        index = reshape(argwhere(key if count == 1 else reshape(key, (-1,))), (-1,))
+    elif type(key) is tuple and 1 < len(key) <= len(shape) and all(map(_is_indices, key)):
+        count = len(key)
+        index = ravel_indices(key, shape[:count])
+    else:
+        return None
+    merged = x if count == 1 else reshape(x, (size_of(shape[:count]), *shape[count:]))
+    return merged, index
 
 
 def _without_tensors(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | None:
@@ -113,6 +131,10 @@ def _without_tensors(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | No
 
 def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     basic = _without_tensors(key if type(key) is tuple else (key,), x.shape)
+    if basic is None and type(value) in SCALAR_TYPES:
+        written = _set_number(x, key, value)
+        if written is not None:
+            return written
     plan = _plan(x.shape, key, x) if basic is None else SubscriptPlan(basic, [], False)
     whole = (...,) if plan.basic is None else plan.basic
     if not plan.tensors:
@@ -149,6 +171,19 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
         part = reshape(merged, tuple([part.shape[moved] for moved in order]))
         part = permute_dims(part, tuple(sorted(range(len(order)), key=order.__getitem__)))
     return part if plan.basic is None else strided_update(x, part, key=plan.basic)
+
+
+def _set_number(x: Tensor, key: Any, value: TensorLike) -> Tensor | None:
+    """x with a number at a key of tensors for the first axes; None for other keys."""
+    values = _into(x, value)
+    if type(key) is Tensor and key.dtype == dtypes.bool_:
+        return where(key, values, x) if key.shape == x.shape else None
+    if (first := _first_axes(x, key)) is None:
+        return None
+    merged, index = first
+    target = taken_shape(merged.shape, index.shape, axis=0)
+    written = scatter_update(merged, index, broadcast_to(values, target))
+    return written if merged is x else reshape(written, x.shape)
 
 
 def _is_indices(entry: object) -> bool:

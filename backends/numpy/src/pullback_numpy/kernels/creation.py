@@ -22,7 +22,9 @@ def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: None
         return np.zeros(shape, dtype)  # pages that are never touched cost nothing
     if dtype is bfloat16 or (type(fill_value) is int and not -EXACT <= fill_value <= EXACT):
         fill_value = number(fill_value, dtype)
-    return np.full(shape, fill_value, dtype)
+    result = np.empty(shape, dtype)
+    result.fill(fill_value)  # `np.full` takes twice as long for few elements
+    return result
 
 
 def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> Array:

@@ -27,8 +27,19 @@ def _take(x: Array, indices: Array, *, axis: int) -> Array:
     return x.take(indices, axis)
 
 
+def along(shape: Shape, indices: Array, axis: int) -> Any:
+    """The key of what `take_along_axis` takes: `np.take_along_axis` makes it in twice the time."""
+    key: list[Any] = [
+        np.arange(size).reshape(-1, *[1] * (len(shape) - other - 1))
+        for other, size in enumerate(shape)
+    ]
+    key[axis] = indices
+    return tuple(key)
+
+
 def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
-    return np.take_along_axis(x, indices, axis)
+    taken: Array = x[along(x.shape, indices, axis)]
+    return taken
 
 
 def _in_range(index: Array, size: int) -> Array:
@@ -130,6 +141,15 @@ def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: in
     return _added(start, segment_ids, data, axis, data.dtype)
 
 
+def _place_along_axis(values: Array, indices: Array, *, shape: Shape, axis: int) -> Any:
+    key = along(shape, _in_range(indices, shape[axis]), axis)
+    strides = [math.prod(shape[other + 1 :]) for other in range(len(shape))]
+    places = sum([index * step for index, step in zip(key, strides, strict=True)])
+    start = np.zeros(math.prod(shape), _wide(values.dtype))
+    places = np.broadcast_to(places, values.shape).reshape(-1)
+    return _added(start, places, values.reshape(-1), 0, values.dtype).reshape(shape)
+
+
 def _scatter_update(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
     result = x.copy()
     before: Key = (slice(None),) * axis
@@ -152,6 +172,7 @@ def _extreme(ufunc: Any) -> Kernel:
 
 
 KERNELS: dict[str, Kernel] = {
+    "place_along_axis": _place_along_axis,
     "ravel_index": _ravel_index,
     "scatter_add": _scatter_add,
     "scatter_max": _extreme(np.maximum),

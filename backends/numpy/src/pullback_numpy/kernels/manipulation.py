@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.plugins.records import Kernel
-from pullback.shapes import Pads
+from pullback.shapes import PAD_SOURCES, Pads
 from pullback_numpy.typing import Array, Key, Sizes
 
 # Below this many elements a copy costs less than what strides of 0 cost each op that reads it: a
@@ -79,6 +79,8 @@ def _concat(arrays: list[Array], *, axis: int | None) -> Array:
 def _stack(arrays: list[Array], *, axis: int) -> Array:
     head = arrays[0].shape
     shape = (*head[:axis], len(arrays), *head[axis:])
+    if not axis and head and {array.shape for array in arrays} == {head}:
+        return np.concatenate(arrays).reshape(shape)
     result = np.empty(shape, arrays[0].dtype)
     before: Key = (slice(None),) * axis
     for i, array in enumerate(arrays):
@@ -94,7 +96,15 @@ def _split_at(x: Array, *, position: int, axis: int) -> tuple[Array, ...]:
 
 
 def _roll(x: Array, *, shift: Any, axis: Any) -> Array:
-    return np.roll(x, shift, axis)
+    if axis is None:
+        return _roll(x.reshape(-1), shift=(shift,), axis=(0,)).reshape(x.shape)
+    if len(axis) != 1:
+        return np.roll(x, shift, axis)
+    # `np.roll` takes four times as long for few elements.
+    size, before = x.shape[axis[0]], (slice(None),) * axis[0]
+    cut = -shift[0] % size if size else 0
+    parts = x[(*before, slice(cut, None))], x[(*before, slice(cut))]
+    return np.concatenate(parts, axis[0])
 
 
 def _tile(x: Array, *, repetitions: Sizes) -> Array:
@@ -155,13 +165,24 @@ def _pad(
     mode: Literal["constant", "reflect", "symmetric", "edge", "wrap"],
     constant_values: Any,
 ) -> Array:
-    if mode != "constant":
-        return np.pad(x, pad_width, mode)
     shape = tuple([a + size + b for size, (a, b) in zip(x.shape, pad_width, strict=True)])
-    result = np.zeros(shape, x.dtype)
+    result = np.zeros(shape, x.dtype) if mode == "constant" else np.empty(shape, x.dtype)
     if constant_values:
         result.fill(constant_values)
-    result[tuple([slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True)])] = x
+    key: list[Any] = [slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True)]
+    result[tuple(key)] = x
+    if mode == "constant":
+        return result
+    source = PAD_SOURCES[mode]
+    for axis, (size, (a, b)) in enumerate(zip(x.shape, pad_width, strict=True)):
+        # Axis by axis: the slices that are repeated are whole along the axes before it.
+        for places in (range(a), range(a + size, a + size + b)):
+            if places:
+                beyond, inside = list(key), list(key)
+                beyond[axis] = slice(places[0], places[-1] + 1)
+                inside[axis] = [a + source(i - a, size) for i in places]
+                result[tuple(beyond)] = result[tuple(inside)]
+        key[axis] = slice(None)
     return result
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.records import Kernel
+from pullback_numpy.kernels.sorting import groups
 from pullback_numpy.typing import Array
 
 
@@ -27,7 +28,8 @@ def _comparable(x: Array) -> Any:
 def _argwhere(x: Array) -> Array:
     if not x.ndim:
         return np.zeros((int(x != 0), 0), np.int64)
-    return np.stack(np.nonzero(x), 1)
+    found = x.nonzero()
+    return found[0][:, None] if len(found) == 1 else np.stack(found, 1)
 
 
 def _searchsorted(x1: Array, x2: Array, sorter: Array | None, *, side: Any) -> Any:
@@ -45,8 +47,7 @@ def _unique_counts(x: Array) -> tuple[Array, ...]:
 
 
 def _unique_inverse(x: Array) -> tuple[Array, ...]:
-    values, inverse = np.unique(_comparable(x), return_inverse=True, equal_nan=False)
-    return values.astype(x.dtype, copy=False), inverse.reshape(x.shape)
+    return groups(x)[::2]
 
 
 KERNELS: dict[str, Kernel] = {
@@ -54,6 +55,7 @@ KERNELS: dict[str, Kernel] = {
     "argmin": _argmin,
     "argwhere": _argwhere,
     "searchsorted": _searchsorted,
+    "unique_all": groups,
     "unique_counts": _unique_counts,
     "unique_inverse": _unique_inverse,
     "unique_values": _unique_values,

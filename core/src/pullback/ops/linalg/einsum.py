@@ -11,6 +11,7 @@ from pullback import errors
 from pullback._dispatch import op
 from pullback._operators import OPERATORS
 from pullback.dtypes import numeric
+from pullback.ops.arithmetic import multiply
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
 from pullback.ops.manipulation import permute_dims, reshape
 from pullback.ops.reductions import sum
@@ -95,15 +96,13 @@ def _einsum_shape(operands: Sequence[Shape], equation: str) -> Shape:
 @op(shape=_einsum_shape, dtype=numeric, accuracy=ACCUMULATED, normalize=_in_full, name="einsum")
 def _einsum(operands: Sequence[Tensor], /, *, equation: str) -> Tensor:
     """`einsum` with the operands in front."""
-    parsed = _parse(equation, tuple(x.shape for x in operands))
-    terms = [_diagonals(x, names) for x, names in zip(operands, parsed.operands, strict=True)]
-    while len(terms) > 1:
-        first, second = _cheapest([names for _, names in terms], parsed)
-        right, left = terms.pop(second), terms.pop(first)
-        later = set(parsed.result).union(*[names for _, names in terms])
-        terms.append(_contracted(*left, *right, later))
-    x, names = _summed(*terms[0], parsed.result)
-    return _arranged(x, names, parsed.result)
+    plan = _planned(equation, tuple(x.shape for x in operands))
+    terms = list(operands)
+    for step in plan.steps:
+        right, left = terms.pop(step.second), terms.pop(step.first)
+        product = (matmul if step.sums else multiply)(step.left(left), step.right(right))
+        terms.append(product if step.shape is None else reshape(product, step.shape))
+    return plan.last(terms[0])
 
 
 def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
@@ -131,28 +130,92 @@ def einsum(equation: str, /, *operands: TensorLike) -> Tensor:
 OPERATORS.einsum = einsum
 
 
-def _diagonals(x: Tensor, names: Labels) -> tuple[Tensor, Labels]:
-    """The operand with repeated letters reduced to their diagonal."""
-    for name in dict.fromkeys(names):
-        while names.count(name) > 1:
-            first = names.index(name)
-            second = names.index(name, first + 1)
-            others = [a for a in range(x.ndim) if a not in (first, second)]
-            x = diagonal(permute_dims(x, (*others, first, second)))
-            names = (*[names[a] for a in others], name)
-    return x, names
+# ---------------------------------------------------------------------------------------------
+# Planning: all but the ops themselves, once for each equation and its shapes.
 
 
-def _summed(x: Tensor, names: Labels, keep: Collection[str | int]) -> tuple[Tensor, Labels]:
-    """The operand summed over the axes that neither the result nor another operand has."""
-    axes = tuple(a for a, name in enumerate(names) if name not in keep)
-    if not axes:
-        return x, names
-    return sum(x, axis=axes, dtype=x.dtype), tuple(name for name in names if name in keep)
+class _Change(NamedTuple):
+    """The ops on an operand before it is multiplied, or on the last one."""
+
+    #: Orders of the axes, each with the two of a diagonal at the end.
+    diagonals: tuple[Shape, ...]
+    summed: Shape  #: axes
+    order: Shape | None  #: of the axes that are left
+    shape: Shape | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for order in self.diagonals:
+            x = diagonal(permute_dims(x, order))
+        if self.summed:
+            x = sum(x, axis=self.summed, dtype=x.dtype)
+        if self.order is not None:
+            x = permute_dims(x, self.order)
+        return x if self.shape is None else reshape(x, self.shape)
 
 
-def _arranged(x: Tensor, names: Labels, wanted: Labels) -> Tensor:
-    return x if names == wanted else permute_dims(x, tuple(names.index(name) for name in wanted))
+class _Contraction(NamedTuple):
+    """The product of two terms, which goes behind those that are left."""
+
+    first: int
+    second: int
+    left: _Change
+    right: _Change
+    sums: bool  #: False for a product without a sum
+    shape: Shape | None  #: of the term
+
+
+class _Contractions(NamedTuple):
+    steps: list[_Contraction]
+    last: _Change
+
+
+@functools.lru_cache(maxsize=1024)
+def _planned(equation: str, shapes: tuple[Shape, ...]) -> _Contractions:
+    parsed = _parse(equation, shapes)
+    terms = [_Factor(names, shape) for names, shape in zip(parsed.operands, shapes, strict=True)]
+    steps = []
+    while len(terms) > 1:
+        first, second = _cheapest([term.names for term in terms], parsed)
+        right, left = terms.pop(second), terms.pop(first)
+        later = set(parsed.result).union(*[term.names for term in terms])
+        step, term = _contracted(first, second, left, right, later)
+        steps.append(step)
+        terms.append(term)
+    terms[0].sum_over(parsed.result)
+    return _Contractions(steps, terms[0].change(parsed.result))
+
+
+class _Factor:
+    """An operand while it is planned: the names and the sizes of its axes, and its changes."""
+
+    def __init__(self, names: Labels, shape: Shape) -> None:
+        self.diagonals: list[Shape] = []
+        self.summed: Shape = ()
+        for name in dict.fromkeys(names):
+            while names.count(name) > 1:
+                first = names.index(name)
+                second = names.index(name, first + 1)
+                others = [a for a in range(len(names)) if a not in (first, second)]
+                self.diagonals.append((*others, first, second))
+                shape = (*[shape[a] for a in others], shape[first])
+                names = (*[names[a] for a in others], name)
+        self.names, self.shape = names, shape
+
+    def sum_over(self, keep: Collection[str | int]) -> None:
+        """Sums over the axes that neither the result nor another operand has."""
+        left = [a for a, name in enumerate(self.names) if name in keep]
+        self.summed = tuple(a for a in range(len(self.names)) if a not in left)
+        self.names = tuple(self.names[a] for a in left)
+        self.shape = tuple(self.shape[a] for a in left)
+
+    def sizes(self, names: Labels) -> Shape:
+        return tuple(self.shape[self.names.index(name)] for name in names)
+
+    def change(self, wanted: Labels, shape: Shape | None = None) -> _Change:
+        """The changes that give the axes in the order wanted, and in the shape."""
+        order = None if self.names == wanted else tuple(map(self.names.index, wanted))
+        shape = None if shape == self.sizes(wanted) else shape
+        return _Change(tuple(self.diagonals), self.summed, order, shape)
 
 
 def _cheapest(terms: list[Labels], parsed: _Equation) -> tuple[int, int]:
@@ -172,34 +235,36 @@ def _cheapest(terms: list[Labels], parsed: _Equation) -> tuple[int, int]:
 
 
 def _contracted(
-    x1: Tensor, names1: Labels, x2: Tensor, names2: Labels, later: set[str | int]
-) -> tuple[Tensor, Labels]:
+    first: int, second: int, x1: _Factor, x2: _Factor, later: set[str | int]
+) -> tuple[_Contraction, _Factor]:
     """The product of two operands, summed over the axes that nothing else has."""
-    x1, names1 = _summed(x1, names1, later.union(names2))
-    x2, names2 = _summed(x2, names2, later.union(names1))
-    shared = [name for name in names1 if name in names2]
+    x1.sum_over(later.union(x2.names))
+    x2.sum_over(later.union(x1.names))
+    shared = [name for name in x1.names if name in x2.names]
     batch = tuple(name for name in shared if name in later)
     inner = tuple(name for name in shared if name not in later)
-    left = tuple(name for name in names1 if name not in names2)
-    right = tuple(name for name in names2 if name not in names1)
-    x1 = _arranged(x1, names1, (*batch, *left, *inner))
-    x2 = _arranged(x2, names2, (*batch, *inner, *right))
-    stacks, end = len(batch), len(batch) + len(left)
-    rows, columns = x1.shape[stacks:end], x2.shape[stacks + len(inner) :]
-    if not inner:
-        spread = reshape(x1, (*x1.shape, *[1] * len(right)))
-        return spread * reshape(x2, (*x2.shape[:stacks], *[1] * len(left), *columns)), (
-            *batch,
-            *left,
-            *right,
-        )
-    terms = size_of(x1.shape[end:])
-    product = matmul(
-        _shaped(x1, (*x1.shape[:stacks], size_of(rows), terms)),
-        _shaped(x2, (*x2.shape[:stacks], terms, size_of(columns))),
+    left = tuple(name for name in x1.names if name not in x2.names)
+    right = tuple(name for name in x2.names if name not in x1.names)
+    rows, columns, terms = x1.sizes(left), x2.sizes(right), x1.sizes(inner)
+    stacks1, stacks2 = x1.sizes(batch), x2.sizes(batch)
+    # Axes of an ellipsis broadcast.
+    stacks = tuple([b if a == 1 else a for a, b in zip(stacks1, stacks2, strict=True)])
+    names, whole = (*batch, *left, *right), (*stacks, *rows, *columns)
+    shape: Shape | None
+    if inner:
+        form1 = (*stacks1, size_of(rows), size_of(terms))
+        form2 = (*stacks2, size_of(x2.sizes(inner)), size_of(columns))
+        shape = (*stacks, form1[-1], form2[-1])
+    else:
+        form1 = (*stacks1, *rows, *[1] * len(right))
+        form2 = (*stacks2, *[1] * len(left), *columns)
+        shape = whole
+    step = _Contraction(
+        first,
+        second,
+        x1.change((*batch, *left, *inner), shape=form1),
+        x2.change((*batch, *inner, *right), shape=form2),
+        bool(inner),
+        None if shape == whole else whole,
     )
-    return _shaped(product, (*product.shape[:stacks], *rows, *columns)), (*batch, *left, *right)
-
-
-def _shaped(x: Tensor, shape: Shape) -> Tensor:
-    return x if x.shape == shape else reshape(x, shape)
+    return step, _Factor(names, whole)
