@@ -40,6 +40,9 @@ LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "Reshape": (((3, 1),), (2, 3)),
     "SimpleRNN": ((2,), (2, 3, 4)),
     "Softmax": ((), (2, 3)),
+    "SpectralNormalization": ((L.Dense(2),), (2, 3)),
+    "TimeDistributed": ((L.Dense(2),), (2, 3, 4)),
+    "WeightNormalization": ((L.Dense(2),), (2, 3)),
     "CategoryEncoding": ((3,), (2, 3)),
     "Discretization": (([0.5, 2.0],), (2, 3)),
     "Hashing": ((3,), (2, 3)),
@@ -82,8 +85,8 @@ HOOKS = {
     # layers
     "augment", "build", "call", "call_masked", "called_with_symbols", "changed", "check",
     "check_channels", "check_fits", "from_constructor_arguments", "infer", "kernel_channels",
-    "mask_of", "merged_mask", "mixed", "per_axis", "places", "run", "train_step", "test_step",
-    "predict_step",
+    "mask_of", "merged_mask", "mixed", "normalized", "per_axis", "places", "run",
+    "train_step", "test_step", "predict_step",
     # optimizers
     "make_slots", "restore_slot", "slot_shape", "update",
     # metrics

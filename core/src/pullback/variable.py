@@ -183,7 +183,7 @@ class Variable(ArrayMethods, OperatorMethods):
                 state.values[id(self)] = wrap(tensor._array, tensor._device)
                 return self
             if state.again is not None:
-                state.again.note(self, _as_stored)
+                state.again.note(self, as_stored)
             if state.capture is not None:
                 state.capture.write(self, tensor)
                 return self
@@ -213,7 +213,7 @@ class Variable(ArrayMethods, OperatorMethods):
                 now = lifted(state.values[id(self)])
                 return self.assign(op(wrap(now._array, now._device), value))
             if state.again is not None:
-                state.again.note(self, _as_stored)
+                state.again.note(self, as_stored)
             if (capture := state.capture) is not None:
                 capture.write(self, self._fitting(method, op(capture.read(self), value)))
                 return self
@@ -409,7 +409,7 @@ class Variable(ArrayMethods, OperatorMethods):
     gpu = _as_tensors_do(Tensor.gpu)
 
 
-def _as_stored(variable: Variable) -> Tensor:
+def as_stored(variable: Variable) -> Tensor:
     """The value of a variable, also of one that reads in another dtype."""
     return Variable.__pullback_tensor__(variable)
 
@@ -432,7 +432,7 @@ def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:
             tensor._array, tensor._device = other._array, other._device
             return other._node or CONSTANT
     if state.again is not None:
-        state.again.note(variable, _as_stored)
+        state.again.note(variable, as_stored)
     if state.capture is not None:
         traced = state.capture.read(variable)
         tensor._array, tensor._device = traced._array, traced._device

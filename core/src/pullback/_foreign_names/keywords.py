@@ -22,8 +22,7 @@ _LAYER = {
     "inplace": "leave it out: tensors do not change",
     "num_embeddings": "write `input_dim=`",
     "embedding_dim": "write `output_dim=`",
-    "padding_idx": "write `mask_zero=`, with 0 for padding; or pass a mask: `key_mask=` of "
-        "attention, `mask=` of recurrent layers",
+    "padding_idx": "write `mask_zero=`, with 0 for padding",
     "input_length": "leave it out: sizes come from the first call",
     "embed_dim": "write `head_dim=`: the size of one head, embed_dim divided by the heads",
     "key_dim": "write `head_dim=`",

@@ -122,6 +122,11 @@ from pullback.layers.shaping import (
 )
 from pullback.layers.symbolic import Input
 from pullback.layers.text import IntegerLookup, StringLookup, TextVectorization
+from pullback.layers.wrappers import (
+    SpectralNormalization,
+    TimeDistributed,
+    WeightNormalization,
+)
 from pullback.training import Trainable
 
 __all__ = [
@@ -223,13 +228,16 @@ __all__ = [
     "SpatialDropout1D",
     "SpatialDropout2D",
     "SpatialDropout3D",
+    "SpectralNormalization",
     "StringLookup",
     "Subtract",
     "TextVectorization",
+    "TimeDistributed",
     "UpSampling",
     "UpSampling1D",
     "UpSampling2D",
     "UpSampling3D",
+    "WeightNormalization",
     "ZeroPadding",
     "ZeroPadding1D",
     "ZeroPadding2D",

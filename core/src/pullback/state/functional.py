@@ -81,7 +81,7 @@ def functional_call(
         path: (variable, _fitting(path, variable, value))
         for (path, variable), value in zip(chosen.items(), given, strict=True)
     }
-    with _replaced(pairs.values()) as now:
+    with replaced(pairs.values()) as now:
         result = model(*args, **kwargs)
     if not assigned:
         return result
@@ -113,7 +113,7 @@ def _fitting(path: str, variable: Variable, value: TensorLike) -> Tensor:
 
 
 @contextmanager
-def _replaced(pairs: Any) -> Iterator[dict[int, Tensor]]:
+def replaced(pairs: Any) -> Iterator[dict[int, Tensor]]:
     """Has variables read as other tensors in this thread."""
     state = LOCAL.state
     before = state.values
