@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,70 +108,99 @@ def _input_of(name: str, shape: tuple[int, ...]) -> Any:
     return pb.ones(shape, dtype="int32" if name in integers else None)
 
 
-def layers() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yields layers that have been called once."""
+class Kind(NamedTuple):
+    """A class, arguments that make an object of it, and the shapes of inputs of a layer."""
 
-    def made(name: str, args: tuple[Any, ...], *shapes: tuple[int, ...]) -> Callable[[], object]:
-        def make() -> object:
-            layer = getattr(L, name)(*args)
-            inputs = [_input_of(name, shape) for shape in shapes]
-            if hasattr(layer, "adapt"):
-                layer.adapt(inputs[0])
-            layer(*inputs) if len(inputs) == 1 else layer(inputs)
-            return layer
+    name: str
+    kind: Callable[..., Any]
+    args: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...] = ()
 
-        return make
+    def made(self) -> Any:
+        return self.kind(*self.args)
 
+    def inputs(self) -> Any:
+        """Returns the inputs of a layer."""
+        found = [_input_of(self.name, shape) for shape in self.shapes]
+        return found[0] if len(found) == 1 else found
+
+
+def layer_kinds() -> Iterator[Kind]:
+    """Yields the classes of layers."""
     for name, (args, shape) in LAYERS.items():
-        yield name, made(name, args, shape)
+        yield Kind(name, getattr(L, name), args, (shape,))
     for name, args in SPATIAL.items():
         for n in (1, 2, 3):
             for full in (f"{name}{n}D", f"{name}{n}DTranspose"):
                 if hasattr(L, full):
-                    yield full, made(full, args, (1, *[4] * n, 2))
+                    yield Kind(full, getattr(L, full), args, ((1, *[4] * n, 2),))
     for name in ("CutMix", "MixUp"):
-        yield name, made(name, (), (2, 4, 4, 3), (2, 3))
+        yield Kind(name, getattr(L, name), (), ((2, 4, 4, 3), (2, 3)))
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"):
-        yield name, made(name, (), (2, 3), (2, 3))
+        yield Kind(name, getattr(L, name), (), ((2, 3), (2, 3)))
+
+
+def layers() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yields layers that have been called once."""
+    for one in layer_kinds():
+        yield one.name, functools.partial(_called, one)
+
+
+def _called(one: Kind) -> object:
+    layer, inputs = one.made(), one.inputs()
+    if hasattr(layer, "adapt"):
+        layer.adapt(inputs)
+    layer(inputs)
+    return layer
+
+
+def optimizer_kinds() -> Iterator[Kind]:
+    """Yields the classes of optimizers."""
+    for name in pb.optimizers.__all__:
+        kind = getattr(pb.optimizers, name)
+        if kind is pb.optimizers.LossScale:
+            yield Kind(name, kind, (pb.optimizers.SGD(0.1),))
+        elif (
+            isinstance(kind, type)
+            and issubclass(kind, pb.optimizers.Optimizer)
+            and kind is not pb.optimizers.Optimizer
+        ):
+            yield Kind(name, kind, (0.1,))
 
 
 def optimizers() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yields optimizers that have taken a step."""
 
-    def made(name: str) -> Callable[[], object]:
-        def make() -> object:
-            optimizer = getattr(pb.optimizers, name)(0.1)
-            variable = pb.Variable([1.0, 2.0])
-            optimizer.apply_gradients([(pb.ones(2), variable)])
-            return optimizer
+    def stepped(one: Kind) -> object:
+        optimizer = one.made()
+        if one.kind is not pb.optimizers.LossScale:
+            optimizer.apply_gradients([(pb.ones(2), pb.Variable([1.0, 2.0]))])
+        return optimizer
 
-        return make
-
-    for name in pb.optimizers.__all__:
-        kind = getattr(pb.optimizers, name)
-        if (
-            isinstance(kind, type)
-            and issubclass(kind, pb.optimizers.Optimizer)
-            and kind not in (pb.optimizers.Optimizer, pb.optimizers.LossScale)
-        ):
-            yield name, made(name)
-    yield "LossScale", lambda: pb.optimizers.LossScale(pb.optimizers.SGD(0.1))
+    for one in optimizer_kinds():
+        yield one.name, functools.partial(stepped, one)
 
 
-def metrics() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yields metrics of nothing so far."""
+def metric_kinds() -> Iterator[Kind]:
+    """Yields the classes of metrics."""
     for name in pb.metrics.__all__:
         kind = getattr(pb.metrics, name)
         if kind is not pb.metrics.Metric and isinstance(kind, type):
-            yield name, functools.partial(kind, *METRICS.get(name, ()))
+            yield Kind(name, kind, METRICS.get(name, ()))
 
 
-def callbacks() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yields callbacks of no run."""
+def callback_kinds() -> Iterator[Kind]:
+    """Yields the classes of callbacks."""
     given = {"CSVLogger": "a.csv", "Checkpoint": "kept", "LearningRateSchedule": lambda i: 0.1}
     for name in pb.callbacks.__all__:
         arguments = (given[name],) if name in given else ()
-        yield f"{name} callback", functools.partial(getattr(pb.callbacks, name), *arguments)
+        yield Kind(f"{name} callback", getattr(pb.callbacks, name), arguments)
+
+
+def kinds() -> Iterator[Kind]:
+    """Yields the public classes whose objects users make."""
+    for several in (layer_kinds, optimizer_kinds, metric_kinds, callback_kinds):
+        yield from several()
 
 
 def model() -> object:
@@ -249,8 +278,10 @@ SPECIAL = ("__call__", "__getitem__", "__setitem__", "__contains__")
 
 def samples() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yields makers of objects, by name."""
-    for kind in (layers, optimizers, metrics, callbacks):
-        yield from kind()
+    yield from layers()
+    yield from optimizers()
+    for one in (*metric_kinds(), *callback_kinds()):
+        yield one.name, one.made
     yield from OTHERS.items()
 
 

@@ -146,6 +146,32 @@ def test_a_list_of_inputs_is_one_array() -> None:
         compiled().fit([X, X], Y, verbose=False)
 
 
+class Optional(pb.Model):
+    """A model whose second input has a default."""
+
+    def __init__(self, first: pb.layers.Layer) -> None:
+        super().__init__()
+        self.first = first
+
+    def call(self, image: Any, text: Any = None) -> Any:
+        return self.first(image)
+
+
+@pytest.mark.parametrize("loop", ["fit", "evaluate", "predict", "train_on_batch"])
+@pytest.mark.parametrize(
+    "first",
+    [pb.layers.Dense(1), pb.layers.Conv1D(1, 2), pb.layers.BatchNormalization(), pb.layers.LSTM(1),
+     pb.layers.Flatten(), pb.Sequential([pb.layers.Dense(1)])],
+    ids=lambda first: first.name,
+)  # fmt: skip
+def test_a_tuple_for_an_optional_input_says_what_to_write(first: Any, loop: str) -> None:
+    model = Optional(first)
+    model.compile("sgd", "mse")
+    given = ((X, X),) if loop == "predict" else ((X, X), Y)
+    with pytest.raises(pb.errors.PullbackError, match=r"write def call\(self, image, text\)"):
+        getattr(model, loop)(*given)
+
+
 def test_zip_of_a_tuple_says_what_to_write() -> None:
     data = pb.data.Dataset.range(3)
     with pytest.raises(pb.errors.InputTypeError, match="without a tuple around them"):

@@ -1,6 +1,7 @@
 """`pb.eval_shape` beside the function itself: on the samples of every op, and around the ops."""
 
 import sys
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -320,6 +321,63 @@ def test_builds_a_model_as_its_first_call_does_and_leaves_it_alone_then():
     assert [x.numpy() for x in model.losses] == losses
     for mine, other in zip(model.variables, values, strict=True):
         np.testing.assert_array_equal(mine.numpy(), other)
+
+
+OPTIONS = (
+    {}, {"clip_norm": 0.1}, {"clip_global_norm": 0.1}, {"ema_decay": 0.9}, {"accumulate_steps": 2},
+    {"weight_decay": 0.1},
+)  # fmt: skip
+OPTIMIZERS = [
+    kind
+    for kind in map(pb.optimizers.__dict__.get, pb.optimizers.__all__)
+    if isinstance(kind, type)
+    and issubclass(kind, pb.optimizers.Optimizer)
+    and kind not in (pb.optimizers.Optimizer, pb.optimizers.LossScale)
+]
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["alone", "scaled"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
+def test_a_step_that_is_not_taken_changes_none_of_those_that_are(kind, options, scaled):
+    if scaled and kind is not pb.optimizers.Adam:
+        return
+    if "weight_decay" in options and "weight_decay" not in signature(kind).parameters:
+        return
+    runs = []
+    for asked in ((), (0, 2)):
+        v = pb.Variable(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
+        optimizer = kind(0.1, **options)
+        optimizer = pb.optimizers.LossScale(optimizer) if scaled else optimizer
+
+        def step(x, v=v, optimizer=optimizer):
+            return optimizer.minimize(lambda: pb.mean((v * x) ** 2), [v])
+
+        for i in range(3):
+            if i in asked:
+                assert pb.eval_shape(step, S((3,))) == S(())
+            step(pb.asarray([1.0, i, -2.0]))
+        runs.append((v.numpy().tobytes(), *[x.numpy().tobytes() for x in optimizer.variables]))
+    assert len({*runs}) == 1
+
+
+def test_printing_shows_what_there_is():
+    v, outside = pb.Variable([1.0, 2.0]), pb.ones((4, 1))
+
+    def shown(x):
+        pb.print(x, v, sep="-")
+        pb.print()
+        assert pb.py_function(print, x, {"k": x}) is None
+        texts = []
+        for value in (x, x * 2, outside, v):
+            kind = f"shape={value.shape}, dtype={value.dtype}"
+            texts += [(kind, text) for text in (repr(value), f"{value}", str([value]))]
+        return texts
+
+    for kind, text in pb.eval_shape(shown, S((2, 3), "int32")):
+        assert kind in text
+        assert "without values" in text
+    assert "without" not in repr(v) + repr(outside)
 
 
 def test_is_not_imported_unasked():

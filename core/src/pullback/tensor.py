@@ -239,15 +239,20 @@ class Tensor(ArrayMethods, OperatorMethods):
             )
         return format(self.item(), spec)
 
+    def _text(self) -> str | None:
+        """The text in place of values, where there are none, or each item has others."""
+        shown = OPERATORS.lifted(self) if TRACES.count else self
+        return shown._device.text_of(shown)
+
     def __repr__(self) -> str:
-        text = self._device.text_of(self)
+        text = self._text()
         if text is not None:
             return text
         values = printed(self.numpy(), separator=", ", prefix="Tensor(")
         return f"Tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self._device})"
 
     def __str__(self) -> str:
-        text = self._device.text_of(self)
+        text = self._text()
         if text is not None:
             return text
         if not self._array.shape:

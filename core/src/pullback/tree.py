@@ -25,6 +25,9 @@ class _Place:
     def __repr__(self) -> str:
         return "*"
 
+    def __reduce__(self) -> str:
+        return "_PLACE"  # the one of the process that unpickles it
+
 
 _PLACE = _Place()
 

@@ -83,7 +83,7 @@ class Checkpoint(Callback):
                 raise errors.InputValueError(
                     f"every_steps and every_epochs must be at least 1, got {number}"
                 )
-        if bool(keep_best) != (monitor is not None):
+        if bool(as_int(keep_best, "keep_best: a number of checkpoints")) != (monitor is not None):
             raise errors.InputValueError(
                 "keep_best and monitor belong together, such as keep_best=1, monitor='val_loss'; "
                 "pass both, or neither"

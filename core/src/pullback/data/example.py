@@ -45,6 +45,7 @@ class Feature:
         self.text = dtype if isinstance(dtype, str) and dtype in ("bytes", "str") else None
         self.dtype = None if self.text else dtypes.as_dtype(dtype)
         self.default = default
+        self.is_required = default is _REQUIRED
 
     def value(self, name: str, values: Values | None) -> Element:
         """Converts the values of an example (bytes, an array, or None) to an element.
@@ -53,7 +54,7 @@ class Feature:
             DataError: if they do not match.
         """
         if values is None:
-            if self.default is _REQUIRED:
+            if self.is_required:
                 raise errors.DataError(
                     f"the feature {name!r} is missing; give its Feature a default if it is optional"
                 )

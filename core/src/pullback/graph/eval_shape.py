@@ -152,6 +152,11 @@ class MetaDevice(Device):
             return tensor
         return wrap(Meta(tensor.shape, tensor.dtype), self, tensor._node)
 
+    def text_of(self, tensor: Tensor) -> str:
+        """The kind of a tensor."""
+        kind = f"shape={tensor.shape}, dtype={tensor.dtype}, device={self}"
+        return f"Tensor({kind}, without values)"
+
     def holds_anywhere(self, condition: Tensor) -> bool:
         """Returns False: rules that ask compute the same shapes either way."""
         return False

@@ -96,7 +96,7 @@ class MultiHeadAttention(Layer):
             )
         self.dropout = checked_rate(dropout)
         self.head_dim = as_count(head_dim, "head_dim")
-        self.value_dim = self.head_dim if value_dim is None else int(value_dim)
+        self.value_dim = self.head_dim if value_dim is None else as_count(value_dim, "value_dim")
         self.output_dim = output_dim
         self.generator = own_generator(None, seed)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_bool
 from pullback._masked import Masked
 from pullback.layers.activations import ActivationLike, activation_of
 from pullback.layers.initializers import InitializerLike
@@ -60,7 +61,7 @@ class Dense(Layer):
         super().__init__(**options)
         self.units = as_count(units, "units")
         self.activation = activation_of(activation)
-        self.use_bias = use_bias
+        self.use_bias = as_bool(use_bias, "use_bias")
         self.kernel_initializer = kernel_initializer
         self.bias_initializer = bias_initializer
         self.kernel_regularizer = kernel_regularizer
@@ -70,7 +71,7 @@ class Dense(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Makes the kernel and the bias."""
-        if not input_shape:
+        if input_shape == ():
             raise errors.LayerError("inputs must have at least one axis, got shape ()")
         self.kernel = self.add_variable(
             "kernel",
@@ -191,6 +192,10 @@ class Lambda(Layer):
 
     def __init__(self, function: Callable[..., Any], **options: Unpack[LayerOptions]) -> None:
         super().__init__(**options)
+        if not callable(function):
+            raise errors.InputTypeError(
+                f"Lambda takes a function of its inputs, got {type(function).__name__}"
+            )
         self.function = function
 
     def call(self, *args: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback import _hints, errors
 from pullback.state import objects
+from pullback.strings import StringTensor
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -35,23 +36,45 @@ def check_replacement(layer: Any, name: str, value: object) -> None:
 def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
     """Returns the error with the path from this layer to the layer that raised it.
 
-    For wrong shapes it is a LayerError, which says what the layer was called with.
+    For wrong shapes it is a LayerError. It says what the layer was called with, as does the error
+    for text and for a structure, which is else told by a shape that nobody gave.
     """
     innermost = getattr(error, "layer", None)
     if innermost is None:
+        of_shape = isinstance(error, (errors.ShapeError, errors.AxisError))
         reason = str(error)
-        if isinstance(error, (errors.ShapeError, errors.AxisError)):
+        if of_shape or any(isinstance(arg, (StringTensor, list, tuple, dict)) for arg in args):
+            reason += f" (called with {_described(args)})"
+        if of_shape:
             notes = getattr(error, "__notes__", ())
-            error = errors.LayerError(f"{reason} (called with {_described(args)})")
+            error = errors.LayerError(reason)
             for note in notes:
                 error.add_note(note)
         innermost = error.layer = layer  # type: ignore[attr-defined]
-        error.reason = str(error)  # type: ignore[attr-defined]
+        error.reason = reason  # type: ignore[attr-defined]
+    if len(args) == 1 and isinstance(args[0], tuple):
+        error.reason += _of_defaults(layer)  # type: ignore[attr-defined]
     path = objects.path_of(layer, innermost)
     kind = type(innermost).__name__
     where = f"{path} ({kind})" if path else f"{innermost.name} ({kind})"
     error.args = (f"{where}: {error.reason}",)  # type: ignore[attr-defined]
     return error
+
+
+def _of_defaults(layer: Any) -> str:
+    """What to add to the error for one tuple, where `call` has further inputs with defaults."""
+    parameters = [
+        parameter
+        for parameter in inspect.signature(layer.call).parameters.values()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.name != "training"
+    ]
+    if len(parameters) < 2 or parameters[1].default is inspect.Parameter.empty:
+        return ""
+    first, second, *_ = several = [parameter.name for parameter in parameters]
+    return (
+        f"; {type(layer).__name__}.call got the tuple as {first}, as {second} has a default: write "
+        f"def call(self, {', '.join(several)}) for inputs that are given apart"
+    )
 
 
 def of_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> errors.InputTypeError | None:
@@ -62,13 +85,14 @@ def of_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> errors.Inpu
     )
     if missing or not isinstance(error, (TypeError, AttributeError, ValueError, LookupError)):
         return None
-    given = all(isinstance(arg, (Tensor, NoneType)) for arg in args) and args[:1] != (None,)
+    known = all(isinstance(arg, (Tensor, NoneType)) for arg in args)
+    given = known and args[:1] not in ((), (None,))
     if given or not _is_own(error):
         return None
     text = "; turn text into integers first, such as places in a vocabulary"
     return errors.InputTypeError(
         f"{layer.name} ({type(layer).__name__}) takes tensors or arrays of numbers, got "
-        f"{_described(args)}{text if type(args[0]) is str else ''}"
+        f"{_described(args)}{text if any(isinstance(arg, StringTensor) for arg in args) else ''}"
     )
 
 
@@ -118,6 +142,8 @@ def _described(args: tuple[Any, ...]) -> str:
 def _description(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{value.dtype} {value.shape}"
+    if isinstance(value, StringTensor):
+        return f"text of shape {value.shape}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_description(item) for item in value) + "]"
     return type(value).__name__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Unpack
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool
 from pullback.layers.activations import ActivationLike, activation_of
 from pullback.layers.images import Images, Padding, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
@@ -88,7 +89,7 @@ class Conv(Images):
         self.activation = activation_of(activation)
         self.dilation = sizes_of(dilation, self.dimensions)
         self.groups = as_count(groups, "groups")
-        self.use_bias = use_bias
+        self.use_bias = as_bool(use_bias, "use_bias")
         self.kernel_initializer = kernel_initializer
         self.bias_initializer = bias_initializer
         self.kernel_regularizer = kernel_regularizer

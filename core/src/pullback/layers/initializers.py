@@ -79,6 +79,7 @@ def get(value: InitializerLike) -> Initializer:
 
     Raises:
         InputValueError: for an unknown name.
+        InputTypeError: for what is neither a name, a number nor a function.
     """
     if isinstance(value, str):
         # He and Glorot by the first names that PyTorch uses.
@@ -92,6 +93,11 @@ def get(value: InitializerLike) -> Initializer:
         return initializer
     if isinstance(value, (int, float)):
         return constant(value)
+    if not callable(value):
+        raise errors.InputTypeError(
+            f"an initializer is a name such as 'zeros', a number, or a function of a shape and a "
+            f"dtype, got {type(value).__name__}"
+        )
     return value
 
 

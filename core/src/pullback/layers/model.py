@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pullback import errors
 from pullback._autodiff.remat import remat
-from pullback._dispatch.arguments import as_list
+from pullback._dispatch.arguments import as_list, as_str
 from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.layers.basic import Embedding
 from pullback.layers.functional import GraphPart, ModelGraph, from_data
@@ -97,6 +97,7 @@ class Model(Trainable, Layer):
         Raises:
             LayerError: for a name that no layer has, or several have; lists the names.
         """
+        as_str(name, "name")
         named = {} if self._graph is None else self._graph.layers
         places = self.sublayers
         known = named.get(name) or places.get(name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_bool
 from pullback._dispatch.recording import paused
 from pullback.layers.layer import Layer
 from pullback.layers.masks import keep_mask
@@ -13,7 +14,7 @@ from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.training_mode import is_training
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
 from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
-from pullback.shapes import Shape, as_count, canonical_axes
+from pullback.shapes import Shape, as_count, as_int, canonical_axes
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
@@ -54,8 +55,8 @@ class LayerNormalization(Layer):
         super().__init__(**options)
         self.axis = axis
         self.epsilon = epsilon
-        self.center = center
-        self.scale = scale
+        self.center = as_bool(center, "center")
+        self.scale = as_bool(scale, "scale")
         self.gamma: Variable | None = None
         self.beta: Variable | None = None
         self._build_if_sized()
@@ -100,7 +101,7 @@ class RMSNormalization(Layer):
         super().__init__(**options)
         self.axis = axis
         self.epsilon = epsilon
-        self.scale = scale
+        self.scale = as_bool(scale, "scale")
         self.gamma: Variable | None = None
         self._build_if_sized()
 
@@ -146,10 +147,10 @@ class GroupNormalization(Layer):
     ) -> None:
         super().__init__(**options)
         self.groups = as_count(groups, "groups")
-        self.axis = axis
+        self.axis = as_int(axis, "axis: an integer")
         self.epsilon = epsilon
-        self.center = center
-        self.scale = scale
+        self.center = as_bool(center, "center")
+        self.scale = as_bool(scale, "scale")
         self.gamma: Variable | None = None
         self.beta: Variable | None = None
         self._build_if_sized()
@@ -230,11 +231,11 @@ class BatchNormalization(Layer):
         **options: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**options)
-        self.axis = axis
+        self.axis = as_int(axis, "axis: an integer")
         self.momentum = momentum
         self.epsilon = epsilon
-        self.center = center
-        self.scale = scale
+        self.center = as_bool(center, "center")
+        self.scale = as_bool(scale, "scale")
         self.gamma: Variable | None = None
         self.beta: Variable | None = None
         self.moving_mean: Variable = UNBUILT

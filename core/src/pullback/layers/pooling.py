@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Unpack
 
+from pullback._dispatch.arguments import as_bool
 from pullback._masked import Masked
 from pullback.layers.images import Images, Sizes, lower, sizes_of
 from pullback.layers.masks import reject_mask
@@ -127,7 +128,7 @@ class GlobalPool(Images):
 
     def __init__(self, *, keepdims: bool = False, **options: Unpack[ImageOptions]) -> None:
         super().__init__(**options)
-        self.keepdims = keepdims
+        self.keepdims = as_bool(keepdims, "keepdims")
 
     def call_masked(self, x: Masked, *args: Any, **kwargs: Any) -> Tensor:
         """Returns the same of the steps that exist, for `Masked` sequences."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, Unpack
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_bool, as_list
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import paused
 from pullback.layers.layer import Layer
@@ -26,7 +27,7 @@ from pullback.ops.reductions import max as max_of
 from pullback.ops.reductions import mean, sum
 from pullback.ops.searching import searchsorted
 from pullback.ops.sorting import sort
-from pullback.shapes import as_int, canonical_axes, check_number
+from pullback.shapes import as_int, as_ints, canonical_axes, check_number
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
@@ -114,8 +115,9 @@ class Normalization(Learned):
         super().__init__(**options)
         if (mean is None) != (variance is None):
             raise errors.InputValueError("give both mean and variance, or none: adapt finds them")
-        self.axis = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-        self.invert = bool(invert)
+        several = axis if hasattr(type(axis), "__iter__") else (axis,)
+        self.axis = () if axis is None else as_ints(several, "axis")
+        self.invert = as_bool(invert, "invert")
         self.mean: Variable | None = None
         self.variance: Variable | None = None
         if mean is not None and variance is not None:
@@ -215,8 +217,10 @@ class Discretization(Learned):
         self.boundaries: Variable | None = None
         if boundaries is not None:
             given = isinstance(boundaries, (list, tuple))
-            ends = [*boundaries] if given else from_any(boundaries).tolist()
-            for end in ends if isinstance(ends, list) else [boundaries]:
+            ends = as_list(
+                boundaries if given else from_any(boundaries).tolist(), "boundaries", "numbers"
+            )
+            for end in ends:
                 check_number(end, "an end of boundaries")
             if ends != sorted({*ends}):
                 raise errors.InputValueError(f"boundaries must ascend, got {boundaries}")
@@ -350,8 +354,9 @@ def batches(data: Data, steps: int | None = None) -> Iterator[Tensor]:
         return
     if not isinstance(data, Iterable):
         raise errors.InputTypeError(f"adapt takes an array or a dataset, got {type(data).__name__}")
+    last = None if steps is None else as_int(steps, "steps: a number of batches")
     for number, element in enumerate(data):
-        if number == steps:
+        if number == last:
             return
         yield from_any(element[0] if isinstance(element, tuple) else element)
 

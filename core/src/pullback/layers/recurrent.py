@@ -7,6 +7,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_bool, as_float
 from pullback._dispatch.recording import paused
 from pullback._masked import Masked
 from pullback.graph.eval_shape import has_shapes_alone
@@ -95,12 +96,12 @@ class Recurrent(Layer):
     ) -> None:
         super().__init__(**options)
         self.units = as_count(units, "units")
-        self.use_bias = use_bias
-        self.return_sequences = return_sequences
-        self.return_state = return_state
-        self.zero_output_for_mask = zero_output_for_mask
-        self.reverse = reverse
-        self.stateful = stateful
+        self.use_bias = as_bool(use_bias, "use_bias")
+        self.return_sequences = as_bool(return_sequences, "return_sequences")
+        self.return_state = as_bool(return_state, "return_state")
+        self.zero_output_for_mask = as_bool(zero_output_for_mask, "zero_output_for_mask")
+        self.reverse = as_bool(reverse, "reverse")
+        self.stateful = as_bool(stateful, "stateful")
         self.kernel_initializer = kernel_initializer
         self.recurrent_initializer = recurrent_initializer
         self.bias_initializer = bias_initializer
@@ -328,7 +329,7 @@ class LSTM(Recurrent):
     def __init__(
         self, units: int, *, forget_bias: float = 1.0, **options: Unpack[RecurrentOptions]
     ) -> None:
-        self.forget_bias = forget_bias
+        self.forget_bias = as_float(forget_bias, "forget_bias")
         super().__init__(units, **options)
 
     def build(self, input_shape: Shape) -> None:

@@ -188,7 +188,8 @@ def Input(
     Raises:
         InputTypeError: for a size that is neither an integer nor None.
     """
-    if isinstance(shape, (str, bytes)) or not hasattr(type(shape), "__iter__"):
+    is_scalar = not hasattr(type(shape), "__iter__") or getattr(shape, "shape", None) == ()
+    if isinstance(shape, (str, bytes)) or is_scalar:
         raise errors.InputTypeError(
             f"pb.Input takes the shape of an item, such as (28, 28, 1), got {shape!r}; write "
             f"({shape!r},) for one axis"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
 from pullback import dtypes, errors
-from pullback._dispatch.arguments import as_list
+from pullback._dispatch.arguments import as_bool, as_list
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import reject_use
 from pullback.layers.layer import Layer
@@ -127,7 +127,7 @@ class StringLookup(Layer):
         self.mask_token = mask_token
         self.oov_token = self._default if oov_token is None else oov_token
         self.max_tokens = None if max_tokens is None else as_int(max_tokens, "max_tokens: a number")
-        self.invert = bool(invert)
+        self.invert = as_bool(invert, "invert")
         self.output_mode = checked_mode(output_mode, _MODES)
         self.vocabulary = Vocabulary()
         weighs = output_mode == "tf_idf" and vocabulary is not None
@@ -449,8 +449,9 @@ def _elements(data: Any, steps: int | None) -> Iterator[Any]:
         if not isinstance(data, list) or data:
             yield data
         return
+    last = None if steps is None else as_int(steps, "steps: a number of batches")
     for number, element in enumerate(_iterable(data)):
-        if number == steps:
+        if number == last:
             return
         yield element[0] if isinstance(element, tuple) else element
 

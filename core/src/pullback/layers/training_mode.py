@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from pullback._dispatch.arguments import as_bool
 from pullback._dispatch.recording import records_variables
 from pullback._once import once_for_each
 
@@ -45,7 +46,7 @@ def is_training(training: bool | None) -> bool:
     """
     if training is None and records_variables():
         _warn_at_the_caller()
-    return bool(training)
+    return training is not None and as_bool(training, "training")
 
 
 def _warn_at_the_caller() -> None:

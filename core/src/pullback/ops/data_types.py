@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._dispatch.arguments import as_bool
 from pullback._dispatch.convert import as_tensor, from_any
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.symbolic import FUNCTIONS
@@ -89,7 +90,7 @@ def astype(
         tensor = to_device(tensor, device)
     source = tensor.dtype
     if source is dtype or source == dtype:
-        return tensor.__copy__() if copy else tensor
+        return tensor.__copy__() if as_bool(copy, "copy") else tensor
     if not dtypes.BOOL <= dtypes.kind(source) < dtypes.CMPLX:
         _check_source(source, dtype)
     if dtype not in tensor.device.backend.dtypes:

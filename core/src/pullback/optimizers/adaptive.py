@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_bool
 from pullback.optimizers.checks import checked_fraction
 from pullback.optimizers.optimizer import LearningRate, Optimizer, OptimizerOptions
 from pullback.optimizers.slots import Scalar
@@ -54,7 +55,7 @@ class RMSprop(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         settings = {"rho": rho, "epsilon": epsilon, "weight_decay": weight_decay}
-        if checked_fraction("momentum", momentum) or centered:
+        if as_bool(centered, "centered") or checked_fraction("momentum", momentum):
             settings |= {"momentum": momentum, "centered": centered}
             self.op = "rmsprop_momentum_update"
             self.slot_names = ("mean_square", "mean", "velocity")

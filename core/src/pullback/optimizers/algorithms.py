@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool
 from pullback.optimizers.checks import checked_fraction
 from pullback.optimizers.optimizer import LearningRate, Optimizer, OptimizerOptions
 from pullback.variable import Variable
@@ -48,6 +49,7 @@ class SGD(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         settings: dict[str, Any] = {"weight_decay": weight_decay}
+        nesterov = as_bool(nesterov, "nesterov")
         if not checked_fraction("momentum", momentum):
             if nesterov:
                 raise errors.InputValueError("nesterov needs momentum; set momentum above 0")
@@ -55,7 +57,9 @@ class SGD(Optimizer):
             self.op = "sgd_update"
             return
         super().__init__(
-            learning_rate, settings | {"momentum": momentum, "nesterov": nesterov}, **options
+            learning_rate,
+            settings | {"momentum": momentum, "nesterov": nesterov},
+            **options,
         )
         self.op = "momentum_update"
         self.slot_names = ("velocity",)
@@ -98,7 +102,7 @@ class Adam(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, _betas(beta1, beta2) | {"epsilon": epsilon}, **options)
-        if amsgrad:
+        if as_bool(amsgrad, "amsgrad"):
             self.op = "amsgrad_update"
             self.slot_names = ("m", "v", "v_max")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat
 
 from pullback import dtypes, errors
+from pullback._dispatch.arguments import as_float, as_int
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import effect, paused, when
@@ -62,12 +63,13 @@ class LossScale(Optimizer):
             )
         self.optimizer = optimizer
         super().__init__(optimizer.learning_rate)
-        self.growth_steps = growth_steps
-        self.factor = float(factor)
-        self._scale = HostState(float(initial_scale), "the scale of a LossScale")
+        self.growth_steps = None if growth_steps is None else as_int(growth_steps, "growth_steps")
+        self.factor = as_float(factor, "factor")
+        first = as_float(initial_scale, "initial_scale")
+        self._scale = HostState(first, "the scale of a LossScale")
         self._skipped = HostState(0, "the skipped steps of a LossScale")
         self._good = HostState(0, "the good steps of a LossScale")
-        if not (initial_scale >= 1 and factor > 1 and (growth_steps is None or growth_steps >= 1)):
+        if first < 1 or self.factor <= 1 or (growth_steps is not None and growth_steps < 1):
             raise errors.InputValueError(
                 f"initial_scale must be 1 or more, factor above 1 and growth_steps 1 or more, got "
                 f"{initial_scale}, {factor} and {growth_steps}"
@@ -87,7 +89,7 @@ class LossScale(Optimizer):
 
     @scale.setter
     def scale(self, scale: float) -> None:
-        self._scale.set(float(scale))
+        self._scale.set(as_float(scale, "scale"))
 
     @property
     def skipped(self) -> int:

@@ -11,10 +11,11 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
-from pullback._dispatch.arguments import as_list, as_str
+from pullback._dispatch.arguments import as_float, as_list, as_str
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce, computed, decided, paused
+from pullback._dispatch.recording import announce, capturing, computed, decided, paused
 from pullback._symbols import TRACES
+from pullback.graph.eval_shape import has_shapes_alone
 from pullback.ops.arithmetic import clip
 from pullback.ops.creation import full
 from pullback.ops.optim.clipping import clip_by_global_norm, clip_by_norm
@@ -134,7 +135,10 @@ class Optimizer(Configurable):
         #: Slots restored from a checkpoint, until its step is restored, or a step is taken.
         self._restored: set[tuple[int, str]] = set()
         self._set_rate(learning_rate)
-        clips = [limit for limit in (clip_value, clip_norm, clip_global_norm) if limit is not None]
+        limits = {
+            "clip_value": clip_value, "clip_norm": clip_norm, "clip_global_norm": clip_global_norm
+        }  # fmt: skip
+        clips = [as_float(limit, name) for name, limit in limits.items() if limit is not None]
         if len(clips) > 1 or any(not limit > 0 for limit in clips):
             raise errors.InputValueError(
                 "set only one of clip_value, clip_norm and clip_global_norm, to a number above 0"
@@ -416,8 +420,13 @@ class Optimizer(Configurable):
                 # The two parts are parameters of their own.
                 dtype = dtypes.real_of(dtype)
                 shape = (*shape, 2) if shape == variable.shape else shape
-            zeros = full(shape, 0, dtype=dtype, device=variable.device)
-            slot = slots[name] = Variable(zeros, name=name, trainable=False)
+            capture = capturing()
+            with variable.device if capture is None else capture.building(variable.device):
+                zeros = full(shape, 0, dtype=dtype, device=variable.device)
+                slot = Variable(zeros, name=name, trainable=False)
+            if has_shapes_alone():
+                return slot  # the step is not taken
+            slots[name] = slot
             self._slots.version += 1
             if name in self.slot_names:
                 self._slots.update_of(variable).forget()

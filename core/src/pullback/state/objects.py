@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import ml_dtypes
 import numpy as np
 
+from pullback import errors
 from pullback._autodiff.tape import GradientTape
 from pullback._notebook import table_html
 from pullback._once import once_for_each
@@ -79,7 +80,13 @@ def escape(name: object) -> str:
 
 
 def join(path: str, name: object) -> str:
-    """Returns the path of `name` in the object at `path`."""
+    """Returns the path of `name` in the object at `path`.
+
+    Raises:
+        InputTypeError: for a path that is not a str.
+    """
+    if not isinstance(path, str):
+        raise errors.InputTypeError(f"path must be a str, got {type(path).__name__}")
     return f"{path}/{escape(name)}" if path else escape(name)
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from pullback import errors
+from pullback._dispatch.arguments import as_str
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import capturing, effect, paused
 from pullback.metrics import Metric
@@ -65,7 +66,8 @@ def scalar(name: str, value: Any, step: Step = None) -> bool:
             f"record its mean, or a histogram"
         )
     pb2 = messages()
-    summary = pb2.Summary(value=[pb2.Summary.Value(tag=name, simple_value=float(value))])
+    entry = pb2.Summary.Value(tag=as_str(name, "name"), simple_value=float(value))
+    summary = pb2.Summary(value=[entry])
     writer.add(number, summary=summary)
     return True
 
@@ -102,7 +104,8 @@ def histogram(name: str, values: TensorLike, step: Step = None, *, buckets: int 
         content = _histogram(from_any(values), buckets)
     pb2 = messages()
     histo = pb2.HistogramProto(**content)
-    writer.add(number, summary=pb2.Summary(value=[pb2.Summary.Value(tag=name, histo=histo)]))
+    entry = pb2.Summary.Value(tag=as_str(name, "name"), histo=histo)
+    writer.add(number, summary=pb2.Summary(value=[entry]))
     return True
 
 
@@ -243,7 +246,7 @@ def text(name: str, value: str, step: Step = None) -> bool:
     writer, number = active
     from tensorboardX.summary import text as message
 
-    writer.add(number, summary=message(name, str(value)))
+    writer.add(number, summary=message(as_str(name, "name"), str(value)))
     return True
 
 
@@ -257,11 +260,20 @@ def hparams(values: Mapping[str, Any], metrics: Mapping[str, float] | None = Non
     Returns:
         True if they were recorded.
 
+    Raises:
+        InputTypeError: for values or metrics that are not a dict.
+
     >>> import tempfile
     >>> with pb.summary.create_file_writer(tempfile.mkdtemp()).as_default():
     ...     pb.summary.hparams({"rate": 0.01, "layers": 2}, {"accuracy": 0.97})
     True
     """
+    for name, given in (("values", values), ("metrics", {} if metrics is None else metrics)):
+        if not isinstance(given, Mapping):
+            raise errors.InputTypeError(
+                f"hparams: {name} must be a dict by name, got {type(given).__name__}; write "
+                f'{{"rate": 0.1}}'
+            )
     active = recording(0)
     if active is None:
         return False

@@ -210,6 +210,6 @@ def recording(step: Step, *, required: bool = True) -> tuple[Writer, int] | None
             "a summary needs a step: pass step=, or set it once with "
             "pb.summary.set_step(step) or writer.as_default(step)"
         )
-    number = int(current() if callable(current) else current)
+    number = as_int(current() if callable(current) else current, "step: a number of steps")
     condition = _CONDITION.get()
     return (writer, number) if condition is None or condition(number) else None

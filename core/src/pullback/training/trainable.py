@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any
 
 from pullback import errors
@@ -411,6 +412,8 @@ def _callbacks(
             f"callbacks must be a list, got a {type(callbacks).__name__}; write callbacks=[...]"
         )
     listed = [*own, *as_list(callbacks, "callbacks", "callbacks")]
+    if not isinstance(verbose, (str, NoneType)):
+        as_int(verbose, "verbose: True or False")
     if verbose and not any(isinstance(callback, ProgressBar) for callback in listed):
         listed.append(ProgressBar())
     called = Callbacks(listed, model, run)

@@ -91,7 +91,7 @@ def py_function(f: Callable[..., object], *args: Any, result: R = None) -> R:  #
     trace = trace_now()
     expected = tensors(result)
     if has_shapes_alone():
-        return stop_gradient(expected)  # type: ignore[no-any-return]
+        return like(expected, iter([stop_gradient(leaf) for leaf in leaves(expected)]))  # type: ignore[no-any-return]
     given = operands(args)
     called = HostFunction(f, given, expected)
     if trace is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from pullback import errors
 from pullback._dispatch import op
+from pullback._dispatch.arguments import as_list
 from pullback._dispatch.convert import from_any
 from pullback.dtypes import real_floating
 from pullback.ops.exponential import sqrt
@@ -45,12 +45,8 @@ def global_norm(tensors: Sequence[TensorLike | None]) -> Tensor:
     >>> pb.global_norm([[3.0], None, [4.0]]).item()
     5.0
     """
-    if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
-        raise errors.InputTypeError(
-            f"global_norm takes a list of tensors, got {type(tensors).__name__}"
-        )
     total: Tensor | None = None
-    for value in tensors:
+    for value in as_list(tensors, "tensors", "tensors"):
         if value is not None:
             wide = widened(from_any(value))
             square = sum(wide * wide)
@@ -75,14 +71,15 @@ def clip_by_global_norm(
     >>> clipped[1], norm.item()
     (None, 5.0)
     """
-    length = global_norm(tensors) if norm is None else from_any(norm)
+    several = as_list(tensors, "tensors", "tensors")
+    length = global_norm(several) if norm is None else from_any(norm)
     limit = max_norm if isinstance(max_norm, (int, float)) else from_any(max_norm)
     large = length > limit
     factor = where(large, limit / where(large, length, 1), 1)
     # NaN is not > max_norm, but must not pass as small; inf - inf is NaN too.
     factor = factor + (length - length)
     clipped: list[Tensor | None] = []
-    for value in tensors:
+    for value in several:
         if value is None:
             clipped.append(None)
             continue
