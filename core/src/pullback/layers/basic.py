@@ -129,7 +129,7 @@ class Embedding(Layer):
             initializer=embeddings_initializer,
             autocast=False,
         )
-        self.mask_zero = mask_zero
+        self.mask_zero = as_bool(mask_zero, "mask_zero")
         self.built = True
 
     if TYPE_CHECKING:
