@@ -1,5 +1,7 @@
 """Writes the API reference from the op specification and the public names of `pullback`.
 
+The pages of worked examples come from their programs (gallery.py).
+
     uv run docs/generate.py FOLDER     writes its pages there, as Markdown
 
 mkdocs calls the hooks at the end of this file: the pages are made in memory when the site is built,
@@ -17,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+import gallery
 import pullback as pb
 from op_words import (
     call,
@@ -288,7 +291,7 @@ def is_constant(value: Any) -> bool:
 
 
 def pages() -> dict[str, str]:
-    """Every page of the reference: its path under docs, and its Markdown."""
+    """Every page of the reference and of examples: its path under docs, and its Markdown."""
     listed = objects()
     made = {
         "reference/index.md": index_page(listed),
@@ -298,7 +301,7 @@ def pages() -> dict[str, str]:
         made[f"reference/{page}.md"] = object_page(page, paths)
     for family, found in families().items():
         made[f"reference/ops/{family}.md"] = family_page(family, found)
-    return made
+    return made | gallery.pages()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -306,12 +309,12 @@ def pages() -> dict[str, str]:
 
 
 def on_config(config: Any) -> Any:
-    """Puts the generated pages into the navigation, where mkdocs.yml has "Reference"."""
+    """Puts the generated pages into the navigation, where mkdocs.yml has their sections."""
     config["_reference"] = made = pages()
     inner = [
         name
         for name in made
-        if not name.startswith(("reference/ops/", "reference/index"))
+        if not name.startswith(("reference/ops/", "reference/index", "gallery/"))
     ]
     section = [
         "reference/index.md",
@@ -320,6 +323,8 @@ def on_config(config: Any) -> Any:
     for entry in config["nav"]:
         if "Reference" in entry:
             entry["Reference"] = [*section, *inner]
+        if "Examples" in entry:
+            entry["Examples"][1:1] = gallery.pages()
     return config
 
 

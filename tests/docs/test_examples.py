@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NAMES = EXAMPLES / "data" / "pokemon_names.txt"
 NAMED = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+GALLERY = sorted(f"gallery/{path.stem}" for path in EXAMPLES.glob("gallery/*.py"))
 
 
 def start(name, *options, cwd=None):
@@ -48,14 +49,14 @@ def row(text, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", NAMED + GALLERY)
 def test_says_what_it_is_for(name):
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     first = source.splitlines()[0].removeprefix('"""')
     assert first.endswith(".")
     told = run(name, "--help")
     assert " ".join(first.split()) in " ".join(told.split())
-    assert "--device" in told
+    assert ("--plot" if name in GALLERY else "--device") in told
     assert ("--seed" in told) == ("seed" in source)
 
 

@@ -60,7 +60,7 @@ def test_tutorials_show_their_examples(page):
 
 
 def test_pictures_are_small():
-    pictures = [path for path in (DOCS / "images").iterdir() if path.is_file()]
+    pictures = [path for path in (DOCS / "images").rglob("*") if path.is_file()]
     assert pictures
     for path in pictures:
         assert path.stat().st_size < 100_000, path.name
