@@ -85,7 +85,8 @@ HOOKS = {
     # layers
     "augment", "build", "call", "call_masked", "called_with_symbols", "changed", "check",
     "check_channels", "check_fits", "from_constructor_arguments", "infer", "kernel_channels",
-    "mask_of", "merged_mask", "mixed", "normalized", "per_axis", "places", "run",
+    "kernel_shapes",
+    "mask_of", "merged_mask", "mixed", "normalized", "per_axis", "places", "run", "state_shape",
     "train_step", "test_step", "predict_step",
     # optimizers
     "make_slots", "restore_slot", "slot_shape", "update",
@@ -134,6 +135,9 @@ def layer_kinds() -> Iterator[Kind]:
             for full in (f"{name}{n}D", f"{name}{n}DTranspose"):
                 if hasattr(L, full):
                     yield Kind(full, getattr(L, full), args, ((1, *[4] * n, 2),))
+    for n in (1, 2, 3):
+        full = f"ConvLSTM{n}D"
+        yield Kind(full, getattr(L, full), (2, 2), ((1, 2, *[4] * n, 2),))
     for name in ("CutMix", "MixUp"):
         yield Kind(name, getattr(L, name), (), ((2, 4, 4, 3), (2, 3)))
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"):

@@ -75,6 +75,9 @@ MADE = {
     "Conv2DTranspose": (lambda: L.Conv2DTranspose(4, 3, 2, 1, output_padding=1), (2, 5, 6, 3)),
     "Conv3D": (lambda: L.Conv3D(4, 2, activation=pb.relu), (2, 3, 3, 3, 2)),
     "Conv3DTranspose": (lambda: L.Conv3DTranspose(4, 2), (2, 3, 3, 3, 2)),
+    "ConvLSTM1D": (lambda: L.ConvLSTM1D(4, 2, dilation=2, use_bias=False), (2, 3, 5, 2)),
+    "ConvLSTM2D": (lambda: L.ConvLSTM2D(4, (3, 2), return_sequences=True), (2, 3, 5, 4, 2)),
+    "ConvLSTM3D": (lambda: L.ConvLSTM3D(2, 2, reverse=True), (2, 3, 3, 3, 3, 2)),
     "Cropping1D": (lambda: L.Cropping1D((1, 2)), (2, 5, 3)),
     "Cropping2D": (lambda: L.Cropping2D(((1, 0), 1)), (2, 5, 6, 3)),
     "Cropping3D": (lambda: L.Cropping3D(1), (2, 5, 5, 5, 3)),
@@ -135,10 +138,10 @@ CATEGORIES = (
 MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
 # Bases that subclasses are made of.
 BASES = {
-    "AdaptivePool", "Augmentation", "Conv", "ConvTranspose", "Cropping", "DepthwiseConv",
-    "GlobalPool", "Layer", "LayerOptions", "Masked", "Merge", "Model", "Policy", "Pool",
-    "Recurrent", "SeparableConv", "SpatialDropout", "UpSampling", "ZeroPadding", "policy",
-    "uninitialized",
+    "AdaptivePool", "Augmentation", "Conv", "ConvLSTM", "ConvTranspose", "Cropping",
+    "DepthwiseConv", "GlobalPool", "Layer", "LayerOptions", "Masked", "Merge", "Model", "Policy",
+    "Pool", "Recurrent", "SeparableConv", "SpatialDropout", "UpSampling", "ZeroPadding",
+    "policy", "uninitialized",
 }  # fmt: skip
 
 
@@ -211,7 +214,8 @@ def test_what_is_no_tensor_is_an_error_that_names_the_layer(name):
 
 # What the mask of a sequence is for.
 USES_MASKS = {
-    "Bidirectional", "GlobalAveragePool1D", "GlobalMaxPool1D", "GRU", "LSTM", "SimpleRNN"
+    "Bidirectional", "ConvLSTM1D", "ConvLSTM3D", "GlobalAveragePool1D", "GlobalMaxPool1D", "GRU",
+    "LSTM", "SimpleRNN",
 }  # fmt: skip
 
 

@@ -265,3 +265,132 @@ class TestBidirectional:
             L.Bidirectional(L.LSTM(5), L.LSTM(5, reverse=True, return_sequences=True))
         with pytest.raises(pb.errors.InputValueError, match="average"):
             L.Bidirectional(L.LSTM(5), merge="average")
+
+
+def windows(x, kernel, strides, padding):
+    """The convolution of one item in NumPy: (*spatial, channels), window by window."""
+    n, size = x.ndim - 1, kernel.shape[:-2]
+    if padding == "same":
+        counts = [-(-have // step) for have, step in zip(x.shape, strides, strict=False)]
+        total = [
+            max((m - 1) * s + k - have, 0)
+            for m, s, k, have in zip(counts, strides, size, x.shape, strict=False)
+        ]
+        x = np.pad(x, [*[(t // 2, t - t // 2) for t in total], (0, 0)])
+    else:
+        counts = [(have - k) // s + 1 for have, k, s in zip(x.shape, size, strides, strict=False)]
+    y = np.zeros((*counts, kernel.shape[-1]))
+    for place in np.ndindex(*counts):
+        part = x[
+            tuple(slice(i * s, i * s + k) for i, s, k in zip(place, strides, size, strict=True))
+        ]
+        y[place] = np.tensordot(part, kernel, n + 1)
+    return y
+
+
+def images_in_time(layer, x, mask):
+    """The outputs and the state of a `ConvLSTM` in NumPy, item by item and step by step."""
+    of_inputs, of_state = layer.kernel.numpy(), layer.recurrent_kernel.numpy()
+    outputs, hs, cs = [], [], []
+    for item, there in zip(x, mask, strict=True):
+        first = windows(item[0], of_inputs, layer.strides, layer.padding)
+        h = c = np.zeros((*first.shape[:-1], layer.units))
+        made = {}
+        for step in range(len(item))[:: -1 if layer.reverse else 1]:
+            if there[step]:
+                z = windows(item[step], of_inputs, layer.strides, layer.padding)
+                z = z + layer.bias.numpy() + windows(h, of_state, (1,) * (z.ndim - 1), "same")
+                i, f, g, o = np.split(z, 4, axis=-1)
+                c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+                h = sigmoid(o) * np.tanh(c)
+            made[step] = h
+        outputs.append(np.stack([made[step] for step in range(len(item))]))
+        hs.append(h)
+        cs.append(c)
+    return np.stack(outputs), np.stack(hs), np.stack(cs)
+
+
+class TestConvolutional:
+    @pytest.mark.parametrize("masked", [False, True])
+    @pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+    @pytest.mark.parametrize(
+        ("n", "how"),
+        [
+            (1, {"kernel_size": 3, "padding": "same", "reverse": True}),
+            (1, {"kernel_size": 2, "strides": 2}),
+            (2, {"kernel_size": (2, 3), "strides": (2, 1)}),
+            (3, {"kernel_size": 2, "padding": "SAME"}),
+        ],
+    )
+    def test_against_numpy(self, n, how, data_format, masked):
+        layer = getattr(L, f"ConvLSTM{n}D")(
+            2, dtype="float64", bias_initializer="normal", return_sequences=True,
+            return_state=True, data_format=data_format, **how,
+        )  # fmt: skip
+        x = RNG.standard_normal((2, 3, *(5, 4, 3)[:n], 2))
+        mask = RNG.random((2, 3)) < 0.6 if masked else np.ones((2, 3), bool)
+        last = data_format == "channels_last"
+        results = layer(x if last else np.moveaxis(x, -1, 2), mask=mask if masked else None)
+        expected = images_in_time(layer, x, mask)
+        for found, right, axis in zip(results, expected, (2, 1, 1), strict=True):
+            close(found if last else np.moveaxis(found.numpy(), axis, -1), right)
+
+    @pytest.mark.parametrize("capture", [False, True], ids=["eager", "captured"])
+    def test_gradients_lengths_and_states(self, capture):
+        x = pb.asarray(RNG.standard_normal((3, 4, 5, 2)))
+        layer = L.ConvLSTM1D(2, 3, dtype="float64", return_state=True)
+
+        def run(x, lengths):
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+                y, _, c = layer(x, lengths=lengths)
+                loss = pb.sum(y * y + c)
+            return loss, *tape.gradient(loss, [x, *layer.trainable_variables])
+
+        layer(x)
+        lengths, f = np.array([4, 1, 2]), pb.function(run) if capture else run
+        loss, dx, *gradients = f(x, lengths)
+        alone = [run(x[i : i + 1, :n], [n]) for i, n in enumerate(lengths)]
+        close(loss, sum(float(one[0]) for one in alone))
+        for i, n in enumerate(lengths):
+            close(dx[i : i + 1, :n], alone[i][1])
+            assert not dx[i, n:].numpy().any()
+        for j, gradient in enumerate(gradients):
+            close(gradient, sum(one[2 + j].numpy() for one in alone))
+            variable, direction = layer.trainable_variables[j], RNG.standard_normal(gradient.shape)
+            there, ends = variable.numpy().copy(), []
+            for side in (1e-5, -1e-5):
+                variable.assign(there + side * direction)
+                ends.append(float(run(x, lengths)[0]))
+            variable.assign(there)
+            slope = (ends[0] - ends[1]) / 2e-5
+            assert float(pb.sum(gradient * direction)) == pytest.approx(slope, rel=1e-6)
+        whole = layer(x)
+        _, *state = layer(x[:, :2])
+        close(layer(x[:, 2:], initial_state=state)[2], whole[2])
+
+    def test_settings(self):
+        x = RNG.standard_normal((2, 3, 6, 2)).astype("f")
+        layer = L.ConvLSTM1D(3, 2, stateful=True, forget_bias=2.0)
+        first = layer(x)
+        assert (layer(x).numpy() != first.numpy()).any()
+        layer.reset_states()
+        np.testing.assert_array_equal(layer(x), first)
+        assert layer.bias.tolist() == [0.0] * 3 + [2.0] * 3 + [0.0] * 6
+        both = L.Bidirectional(L.ConvLSTM1D(3, 2, return_sequences=True))
+        assert both(x).shape == (2, 3, 5, 6)
+        assert L.ConvLSTM1D(3, 2, padding="same", return_sequences=True)(x[:, :0]).shape == (
+            2,
+            0,
+            6,
+            3,
+        )
+        assert L.ConvLSTM2D(3, 2, input_shape=(4, 5, 5, 2)).kernel.shape == (2, 2, 2, 12)
+        ends = pb.Input((None, 6, 2))
+        assert L.ConvLSTM1D(3, 2, return_sequences=True)(ends).shape == (None, None, 5, 3)
+        with pytest.raises(pb.errors.LayerError, match=r"\(batch, time, width, channels\)"):
+            layer(x[0])
+        with pytest.raises(pb.errors.LayerError, match=r"\(2, 3, 6, 1\)"):
+            layer(x[..., :1])
+        with pytest.raises(pb.errors.InputTypeError, match="ConvLSTM2D"):
+            L.ConvLSTM(3, 2)

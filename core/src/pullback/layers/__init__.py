@@ -34,6 +34,7 @@ from pullback.layers.convolution import (
     SeparableConv1D,
     SeparableConv2D,
 )
+from pullback.layers.convolution_recurrent import ConvLSTM, ConvLSTM1D, ConvLSTM2D, ConvLSTM3D
 from pullback.layers.convolution_transpose import (
     Conv1DTranspose,
     Conv2DTranspose,
@@ -157,6 +158,10 @@ __all__ = [
     "Conv2DTranspose",
     "Conv3D",
     "Conv3DTranspose",
+    "ConvLSTM",
+    "ConvLSTM1D",
+    "ConvLSTM2D",
+    "ConvLSTM3D",
     "ConvTranspose",
     "Cropping",
     "Cropping1D",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import as_bool, as_float
+from pullback._dispatch.convert import as_tensors
 from pullback._dispatch.recording import paused
 from pullback._masked import Masked
 from pullback.graph.eval_shape import has_shapes_alone
@@ -115,15 +116,23 @@ class Recurrent(Layer):
     def build(self, input_shape: Shape) -> None:
         """Makes the kernels and the biases."""
         self._check(input_shape)
-        columns = self.gates * self.units
-        self.kernel = self.add_variable(
-            "kernel", (input_shape[-1], columns), initializer=self.kernel_initializer
-        )
+        of_inputs, of_state = self.kernel_shapes(input_shape)
+        self.kernel = self.add_variable("kernel", of_inputs, initializer=self.kernel_initializer)
         self.recurrent_kernel = self.add_variable(
-            "recurrent_kernel", (self.units, columns), initializer=self.recurrent_initializer
+            "recurrent_kernel", of_state, initializer=self.recurrent_initializer
         )
         if self.use_bias:
-            self.bias = self.add_variable("bias", (columns,), initializer=self.bias_initializer)
+            size = self.gates * self.units
+            self.bias = self.add_variable("bias", (size,), initializer=self.bias_initializer)
+
+    def kernel_shapes(self, input_shape: Shape) -> tuple[Shape, Shape]:
+        """The shapes of the kernel and of the recurrent kernel."""
+        columns = self.gates * self.units
+        return (input_shape[-1], columns), (self.units, columns)
+
+    def state_shape(self, x: Tensor) -> Shape:
+        """The shape of each tensor of the state."""
+        return x.shape[0], self.units
 
     if TYPE_CHECKING:
 
@@ -166,8 +175,8 @@ class Recurrent(Layer):
             LayerError: for both, or for lengths that are not integers (batch,).
         """
         if lengths is None:
-            return None if mask is None else self._input(0, mask)
-        given: Tensor = self._input(0, lengths)
+            return None if mask is None else as_tensors([x, mask])[1]
+        given = as_tensors([x, lengths])[1]
         if mask is not None:
             raise errors.LayerError("the call has a mask and lengths; pass one of them")
         if given.shape != x.shape[:1] or dtypes.kind(given.dtype) != dtypes.INT:
@@ -202,7 +211,7 @@ class Recurrent(Layer):
     # State ---------------------------------------------------------------------------------------
 
     def _state_before(self, x: Tensor, initial: TensorLike | None) -> list[Tensor | Variable]:
-        shape = (x.shape[0], self.units)
+        shape = self.state_shape(x)
         state: list[Tensor | Variable]
         if initial is not None:
             parts = initial if isinstance(initial, (list, tuple)) else [initial]
