@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 import pullback as pb
 from pullback.devices import as_device
-from pullback.graph.capture import Trace
 from pullback.graph.graph import Fused
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.trace import Trace
 from pullback.tensor import Tensor
 
 

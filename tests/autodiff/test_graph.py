@@ -17,7 +17,6 @@ from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_complex
 from pullback.graph import capture
-from pullback.graph.capture import Trace, Traced
 from pullback.graph.check import check
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import (
@@ -37,6 +36,7 @@ from pullback.graph.passes.simplify import (
     fold_constants,
     simplify,
 )
+from pullback.graph.trace import Trace, Traced
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 

@@ -18,7 +18,7 @@ from pullback.conformance.case import bind, cases, to_tensor
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_floating
-from pullback.graph.capture import Trace
+from pullback.graph.trace import Trace
 from pullback.spec import OPS
 
 ROUNDS = 4

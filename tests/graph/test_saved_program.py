@@ -18,10 +18,10 @@ from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype
-from pullback.graph.capture import Trace
 from pullback.graph.emit import emit
 from pullback.graph.saved.data_form import content_of, data_of, decode, encode, graph_of
 from pullback.graph.saved.program import program_of
+from pullback.graph.trace import Trace
 from pullback.spec import OPS
 
 SUITES = load()

@@ -26,11 +26,11 @@ from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
 from pullback.dtypes import is_floating
 from pullback.graph.call_graph import CallGraph
-from pullback.graph.capture import Trace, Traced
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import NotTraceableError, Value, frozen
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.trace import Trace, Traced
 from pullback.spec import Op
 from pullback.tensor import Tensor, wrap
 

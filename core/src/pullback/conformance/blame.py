@@ -11,7 +11,7 @@ from pullback._autodiff.tape import GradientTape
 from pullback._tree import each, leaves
 from pullback.conformance.case import Case, as_tuple
 from pullback.conformance.report import Failure
-from pullback.graph.capture import Trace
+from pullback.graph.trace import Trace
 from pullback.spec import Op
 from pullback.tensor import Tensor
 

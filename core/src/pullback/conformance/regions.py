@@ -16,11 +16,11 @@ from pullback.conformance.derived.values import LARGE, of
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
-from pullback.graph.capture import Trace
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused, Graph
 from pullback.graph.passes.regions import fuse, takes_rows
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.trace import Trace
 from pullback.plugins.records import Fuser, Kernel
 from pullback.shapes import Shape
 

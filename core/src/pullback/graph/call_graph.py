@@ -21,10 +21,10 @@ from pullback._dispatch.recording import (
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import is_complex
-from pullback.graph.capture import Trace, Traced
 from pullback.graph.compiled import function_of
 from pullback.graph.emit import release_last_use
 from pullback.graph.graph import Call, Draw, Graph, Value
+from pullback.graph.trace import Trace, Traced
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
 
@@ -209,7 +209,7 @@ def run_ops(
     for name, array in graph.constants.items():
         constant = wrap(array, graph.device)
         if capture is not None:
-            constant = capture.constant(constant)
+            constant = capture.trace.constant(constant)
         elif isinstance(device.backend, Trace):
             constant = wrap(device.backend._constant(array), device)
         values[name] = constant

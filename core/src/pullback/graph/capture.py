@@ -1,299 +1,503 @@
-"""A backend that runs another one's kernels and records the calls as a graph.
+"""The capture of one call of a function: what it reads and writes outside, beside its trace.
 
-Whatever is made of ops can be traced by giving it tensors on a trace's device: dispatch looks its
-kernels up there, as it would on any device. The arrays of a trace hold real values: it computes
-what it records.
+Variables, generators, optimizers and metrics announce themselves to the capture that runs in their
+thread (`pullback._dispatch.recording.capturing`). What they write is held back until the function
+has returned, so that one which ends early has changed nothing.
+
+A program makes the changes in one order: variables first, all of them, with the steps of their
+optimizers, and then other host states and calls such as `metric._append`, in the order in which the
+function came to them. So an error that comes late, such as that of a wrong label, leaves what came
+before it done and what comes after it undone, as without capture; but variables and optimizers have
+changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from operator import is_not
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import BuiltinFunctionType
+from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
-from pullback._dispatch.fallback import kernel_of
-from pullback._dispatch.plan import table_of, widens
-from pullback._dispatch.results import native_arrays
-from pullback._tree import each
-from pullback.devices import Device
+from pullback import errors
+from pullback._dispatch.host_state import HostState
+from pullback._dispatch.recording import (
+    AMBIENT,
+    CONSTANT,
+    LOCAL,
+    NO_TAPES,
+    RECORDING,
+    reachable,
+    tapes,
+    uncaptured,
+    unseen,
+)
+from pullback._symbols import TRACES, Apart, Break, DrawnInt, HostNumber
+from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.graph import Argument, Call, Entry, Graph, Operand, Value
-from pullback.plugins.backend import Backend
-from pullback.plugins.records import Kernel, Native
-from pullback.spec import OPS, Op
+from pullback.graph.graph import (
+    AttributeEntry,
+    Draw,
+    Effect,
+    Graph,
+    Handle,
+    HostArray,
+    State,
+    Value,
+)
+from pullback.graph.host import Guard, Number, array_of, kind_of_value
+from pullback.graph.reads import Reads
+from pullback.graph.trace import FunctionTrace, Trace, Traced
+from pullback.ops.selection import where
+from pullback.plugins.records import Native
+from pullback.spec import OPS
 from pullback.tensor import Tensor, wrap
 
-R = TypeVar("R")
+#: The value of a host state that is known only when the program has run.
+_LATE: Any = object()
 
 
-class Traced:
-    """A native array on a trace's device, and the value that it is in the graph."""
+class Held:
+    """A variable or host state that the function reads or writes: its value at this point of it."""
 
-    __slots__ = ("__weakref__", "array", "dtype", "shape", "value")
+    __slots__ = ("first", "now", "place", "source", "written")
 
-    def __init__(self, array: Native, value: Value) -> None:
-        self.array = array
-        self.value = value
-        self.shape = value.shape
-        self.dtype = value.dtype
-
-
-class TracedDevice(Device):
-    """The device of a captured function's trace: for the function, equal to the real one."""
-
-    __slots__ = ("real",)
-
-    real: Device
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other == self.real
-
-    # Tables have entries of their own for each of the two.
-    __hash__ = Device.__hash__
+    def __init__(self, place: Any, source: Any, now: Any) -> None:
+        self.place = place
+        self.source = source
+        self.first = self.now = now
+        self.written = False
 
 
-class _Tables(dict[int, "_Table"]):
-    """The tables of a trace, by the index of the op; each begins with the first call of the op.
-
-    Specialized code finds what records the kernel there, as it finds the kernel on other devices:
-    the first call of an op in a trace does not take the general path either.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def __missing__(self, index: int) -> _Table:
-        if index not in _OPS:
-            _OPS.update((op.index, op) for op in OPS.values())
-        table = self[index] = _Table(self._trace, _OPS[index])
-        return table
-
-
-class _Table(dict[Any, Kernel]):
-    """The kernels of an op in a trace, which record their calls, by the key of specialized code.
-
-    Only for keys that the table of the real device has: what is converted before has none.
-    """
-
-    __slots__ = ("_trace", "op")
-
-    def __init__(self, trace: Trace, op: Op) -> None:
-        self._trace = trace
-        self.op = op
-
-    def __missing__(self, key: Any) -> Kernel:
-        op, trace = self.op, self._trace
-        kernel = None
-        if key in table_of(op, trace._real_device) and not widens(op):
-            first = key[0] if type(key) is tuple and op.inputs else key
-            native = bool(op.inputs) and first is not None
-            kernel = trace.kernel(op.name, trace.public_dtypes[first] if native else None)
-        if kernel is None:
-            raise KeyError(key)
-        self[key] = kernel
-        return kernel
-
-
-#: The ops by their index.
-_OPS: dict[int, Op] = {}
-#: The framework's ops whose results have shapes that do not depend on values, as far as is known.
-_FIXED: set[Op] = set()
-
-
-class Trace(Backend):
-    """Records the kernels that are called on tensors of `trace.device`.
-
-    Dispatch resolves, keys and checks the calls there as everywhere; this backend is below it. A
-    kernel's results become arrays here already (`native_arrays`), because the graph has to know
-    which of them `emit` must convert at each run.
+class Capture:
+    """One call of a captured function: what it reads and writes outside.
 
     Args:
-        device: the device whose kernels run.
+        device: the device on which the function runs.
+        name: the function's name, for messages.
     """
 
-    keeps_bodies = False
+    def __init__(self, device: Device, name: str) -> None:
+        #: What records the kernel calls.
+        self.trace = FunctionTrace(device, name, self)
+        self.device = self.trace.device
+        self.real_device = device
+        self.function_name = name
+        #: The capture in which this one is, as that of a branch.
+        self.parent: Capture | None = None
+        self.kernel_changes = device.backend.changes
+        self.numbers: list[Number] = []
+        self.guards: dict[Any, Guard] = {}
+        #: What the function reads outside.
+        self.places = Reads()
+        self.variables: dict[int, Held] = {}
+        self._states: dict[int, Held] = {}
+        #: A host state that is set has its identity for a key: the last time counts.
+        self._effects: dict[object, Effect] = {}
+        self._ambient = [(owner, name, getattr(owner, name), what) for owner, name, what in AMBIENT]
+        self._handles: dict[int, tuple[Tensor, Traced]] = {}
+        self._host_arrays: dict[tuple[str, DType], Traced] = {}
+        self._generators: dict[int, tuple[Any, tuple[int, int]]] = {}
+        #: Nodes from this serial number on belong to a tape outside; None if none records.
+        self.oldest_outside: int | None = None
+        #: The name of a function with a gradient of its own that was called; "" for none.
+        self.custom = ""
 
-    def __init__(self, device: Device) -> None:
-        super().__init__()
-        self._real_device = device
-        self._real = real = device.backend
-        self.dtypes, self.storage_dtypes = real.dtypes, real.storage_dtypes
-        self.public_dtypes = real.public_dtypes
-        self._inputs: list[Entry] = []
-        self._calls: list[Call] = []
-        #: How many calls have been recorded, also those that are a part of others.
-        self._count = 0
-        self._constants: dict[str, Native] = {}
-        #: False if values were read: the recorded calls may then depend on them.
-        self.sound = True
-        self.device = traced = self._new_device(device)
-        traced.backend = self
-        traced.kind, traced.index, traced.native = device.kind, device.index, device.native
-        traced.tables = self._tables = _Tables(self)  # type: ignore[assignment]
-        traced.constants = {}
-        traced._str = str(device)
+    # What is announced -------------------------------------------------------------------------
 
-    def _new_device(self, real: Device) -> Device:
-        """A device for the trace, in place of a real one."""
-        return Device()
+    def building(self, device: Device) -> Device:
+        """The device that a layer makes its variables on, which ends the trace."""
+        return device
 
-    # Making a graph -------------------------------------------------------------------------------
-
-    def input(self, array: Native, name: str) -> Traced:
-        """An input of the graph, on the trace's device; arguments are counted from 0."""
-        value = Value(name, tuple(array.shape), array.dtype)
-        self._inputs.append(Argument(value, len(self._inputs)))
-        return self._new(array, value)
-
-    def argument(self, array: Native, name: str) -> Tensor:
-        """An input of the graph as a tensor."""
-        return wrap(self.input(array, name), self.device)
-
-    def graph(self, outputs: Sequence[Value]) -> Graph:
-        """The graph of the recorded calls, with these outputs."""
-        return Graph(
-            self._real_device,
-            tuple(self._inputs),
-            tuple(self._calls),
-            tuple(outputs),
-            dict(self._constants),
+    def reject_making(self, what: str, *, holds_values: bool) -> NoReturn:
+        """Ends the trace, because something is made that stays."""
+        raise Break(
+            f"makes {what}",
+            "make it before; layers and optimizers make theirs when they are first called",
+            made=True,
         )
 
-    def close(self) -> None:
-        """Forgets the numbers that ops keep as tensors of this device for calls to come."""
-        for table in self._tables.values():
-            scalars = table.op.scalars
-            for key in list(scalars) if scalars else ():
-                if key[2] is self.device:
-                    scalars.pop(key, None)
+    def is_outside(self, device: Device) -> bool:
+        """Returns whether a tensor on a device has to be lifted: it is none of a trace."""
+        return not device.stands_on(self.device) and not isinstance(device.backend, Trace)
 
-    # What dispatch asks of a backend --------------------------------------------------------------
+    def reject_reading(self) -> NoReturn:
+        """Ends the trace, because values are read."""
+        self.trace.stop("looks at the values of a tensor", "")
 
-    def kernel(self, op_name: str, dtype: DType | None) -> Kernel | None:
-        """The kernel of the real device, wrapped to record each call."""
-        op = OPS[op_name]
-        kernel = kernel_of(self._real_device, op, dtype)
-        return None if kernel is None else partial(self._run, op, kernel)
+    def lift(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside, on the trace's device."""
+        if tensor._device.stands_on(self.device):
+            return tensor
+        self.traced_device(tensor._device)
+        if self.oldest_outside is not None:
+            self._reject_recorded(tensor, self.oldest_outside)
+        entry = self._handles.get(id(tensor))
+        if entry is None:
+            if not tensor._array.shape and self._is_number(tensor):
+                traced = self.trace._constant(tensor._array)
+            else:
+                traced = self.trace.enter(Handle, "h", tensor._array, tensor)
+            entry = self._handles[id(tensor)] = (tensor, traced)
+        # The node is that of now: a tape in the function may have begun to watch the tensor.
+        return wrap(entry[1], self.device, tensor._node)
 
-    def _run(
-        self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
-    ) -> Traced | tuple[Traced, ...]:
-        native = [x.array if type(x) is Traced else each(_array, x) for x in inputs]
-        plain, symbolic = self._attributes(attributes)
-        result = self._call(kernel, native, plain)
-        arrays = native_arrays(op, self._real_device, kernel, native, result)
-        several = isinstance(result, (tuple, list))
-        foreign = tuple(map(is_not, arrays, result if several else (result,)))
-        if several and len(arrays) == 1:
-            kernel = partial(_only_result, kernel)
-        if op not in _FIXED and _depends_on_values(op, inputs, plain):
-            self._looked_at(f"calls {op.name}, whose shape depends on values")
-        results = self._values(arrays, several=several)
-        operands = tuple([x.value if type(x) is Traced else operand_of(x) for x in inputs])
-        self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, self._origin()))
-        traced = tuple(map(self._new, arrays, results))
-        return traced if several else traced[0]
+    def _is_number(self, tensor: Tensor) -> bool:
+        """Returns whether dispatch keeps a tensor for a Python number: it is a constant."""
+        tables = [self.real_device.constants, *(op.scalars for op in OPS.values())]
+        return any(tensor is kept for table in tables for kept in list(table.values()))
 
-    def _values(self, arrays: Sequence[Native], *, several: bool) -> tuple[Value, ...]:
-        """The values of the results of a call."""
-        name = f"v{self._count}"
-        self._count += 1
-        if not several:
-            (array,) = arrays
-            return (Value(name, tuple(array.shape), array.dtype),)
-        return tuple([Value(f"{name}_{i}", tuple(x.shape), x.dtype) for i, x in enumerate(arrays)])
+    def stop_gradient(self, tensor: Tensor) -> Tensor:
+        """The tensor as a constant for all tapes.
 
-    def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
-        """Records the calls of another graph; returns its outputs."""
-        values = {
-            source.value.name: traced for source, traced in zip(graph.inputs, inputs, strict=True)
-        }
-        values.update({name: self._constant(array) for name, array in graph.constants.items()})
+        Where the graph may be differentiated later, a call says so.
+        """
+        array = self.lift(tensor)._array
+        if self.is_differentiated:
+            array = self.trace.mark_constant(array)
+        return wrap(array, self.device, CONSTANT)
 
-        def value_of(value: Value) -> Any:
-            return values[value.name]
+    def custom_gradient(self, name: str) -> None:
+        """Allows a function with a gradient of its own: the tapes of the trace record that."""
+        self.custom = name
 
-        for call in graph.calls:
-            operands = [each(value_of, operand) for operand in call.inputs]
-            results = self._run(call.op, call.kernel, *operands, **call.attributes)
-            several = results if isinstance(results, tuple) else (results,)
-            for value, traced in zip(call.results, several, strict=True):
-                values[value.name] = traced
-        return [values[value.name] for value in graph.outputs]
+    def renewing(self, after: Tensor) -> AbstractContextManager[None]:
+        """Has the calls of a block be others than those before, when a tensor is there."""
+        return self.trace.renewing(self.lift(after)._array)
 
-    def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
-        return kernel(*inputs, **attributes)
+    @property
+    def is_differentiated(self) -> bool:
+        """True if a tape outside records the function."""
+        return self.oldest_outside is not None
 
-    def _attributes(
-        self, attributes: dict[str, Any]
-    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """The attributes as the kernel gets them, and as the graph has them."""
-        return attributes, attributes
+    def _reject_recorded(self, tensor: Tensor, oldest: int) -> None:
+        if tensor._node is not None and reachable(tensor._node, oldest) is not None:
+            raise Apart("reads a tensor from outside that a tape has recorded")
 
-    def _origin(self) -> str:
-        """The line of the program that makes a call."""
-        return ""
+    def traced_device(self, device: Device) -> Device:
+        """The trace's device for the real one."""
+        if device is self.device or device is self.real_device:
+            return self.device
+        if device.stands_on(self.device):
+            return device
+        leaked = device.backend.unusable() if isinstance(device.backend, FunctionTrace) else None
+        if leaked is not None:
+            raise errors.CaptureError(leaked)
+        self.trace.stop(
+            f"uses {device} beside {self.real_device}",
+            "a captured function runs on one device; move tensors before the call",
+        )
 
-    def _looked_at(self, reason: str) -> None:
-        """Says that what is recorded afterwards may depend on values."""
-        self.sound = False
+    @unseen
+    def read(self, variable: object) -> Tensor:
+        """The value of a variable at this point of the function."""
+        if LOCAL.state.recording:
+            self.guard(getattr, f"whether {_label(variable)} is trained", variable, "_watched")
+        return wrap(self._hold(variable).now, self.device)
 
-    def from_host(self, array: np.ndarray[Any, Any], device: Any, *, copy: bool) -> Traced:
-        """A constant of the graph."""
-        return self._constant(self._real.from_host(array, device, copy=copy))
+    def write(self, variable: object, value: Tensor) -> None:
+        """Has the program set a variable when all has gone well."""
+        held = self._hold(variable)
+        held.now = self.lift(value)._array
+        held.written = True
 
-    def _constant(self, native: Native) -> Traced:
-        name = f"c{len(self._constants)}"
-        self._constants[name] = native
-        return self._new(native, Value(name, tuple(native.shape), native.dtype))
+    def number(self, function: Callable[..., Any], *arguments: object) -> HostNumber:
+        """The number that a function of other numbers gives at each run."""
+        values = [a.value if type(a) is HostNumber else a for a in arguments]
+        with uncaptured(), self.real_device:  # such as a schedule
+            value = function(*values)
+        result = HostNumber(self, f"n{len(self.numbers)}", value)
+        self.numbers.append(Number(result, function, arguments))
+        return result
 
-    def _new(self, array: Native, value: Value) -> Traced:
-        return Traced(array, value)
+    def decide(self, function: Callable[[Any], Any], number: HostNumber) -> Any:
+        """Returns what a function makes of a number; other programs are for other results."""
+        formula = self._formula(number)
+        self.guard(_decided, "a number that it looks at", function, formula)
+        return function(number.value)
 
-    def beside(self, arrays: Sequence[Native]) -> list[Traced]:
-        """Makes constants of arrays from beside the trace, which then stands for no other run."""
-        self.sound = False
-        return [self._constant(array) for array in arrays]
+    def _formula(self, value: object) -> Any:
+        """A number as functions of what is outside, to be computed before a run."""
+        if type(value) is not HostNumber:
+            return value
+        entry = next(entry for entry in self.numbers if entry.result is value)
+        if not isinstance(entry.function, BuiltinFunctionType):
+            bool(value)  # which ends the trace
+        return _Formula(entry.function, tuple(map(self._formula, entry.arguments)))
 
-    def to_host(self, array: Traced) -> np.ndarray[Any, Any]:
-        """The values; what is recorded afterwards may depend on them."""
-        self._looked_at("looks at the values of a tensor")
-        return self._real.to_host(array.array)
+    @unseen
+    def get(self, state: HostState) -> Any:
+        """The value of a host state at this point of the function."""
+        held = self._states.get(id(state))
+        if held is None:
+            held = self._states[id(state)] = Held(state, None, self._read(state))
+        if held.now is _LATE:
+            self.trace.stop(
+                f"uses {state.name} after a step that may be skipped",
+                "let a captured function take one such step in a call",
+            )
+        return held.now
 
-    def native(self, value: Traced) -> Traced:
-        """The value itself: results became arrays when the call was recorded."""
+    def _read(self, state: HostState) -> Any:
+        value = state.value
+        if isinstance(value, list):
+            self.trace.stop(f"reads {state.name} of an earlier call", "return them from that call")
+        self.guard(kind_of_value, state.name, state)
+        if type(value) is Tensor:
+            self.traced_device(value._device)
+            traced = self.trace.enter(AttributeEntry, "m", value._array, state, "value")
+            return wrap(traced, self.device)
+        if type(value) in (int, float):
+            return self.number(getattr, state, "value")
         return value
 
+    def set(self, state: HostState, value: object) -> None:
+        """Has the program set a host state."""
+        held = self._states.setdefault(id(state), Held(state, None, _LATE))
+        held.now = value if isinstance(value, list) else self._lifted(value)
+        # The last place counts.
+        self._effects.pop(id(state), None)
+        if isinstance(value, list):
+            if self.is_differentiated:
+                # Their gradients flow through what the tape records op by op.
+                raise Apart(f"sets {state.name}")
+            self._effects[id(state)] = _set_list, (state, type(value), *map(self._lifted, value))
+        else:
+            self._effects[id(state)] = setattr, (state, "value", held.now)
 
-def _only_result(kernel: Kernel, /, *inputs: Any, **attributes: Any) -> Any:
-    """The result of a kernel that returns it in a tuple."""
-    return kernel(*inputs, **attributes)[0]
+    def _lifted(self, value: object) -> Any:
+        # One of the trace keeps its node: the function may differentiate what it reads again.
+        return self.lift(value) if type(value) is Tensor else value
+
+    def effect(
+        self,
+        function: Callable[..., Any],
+        *arguments: object,
+        sets: Sequence[HostState] = (),
+    ) -> None:
+        """Has the program call a function when all has gone well, with tensors of the run."""
+        self._effects[object()] = function, tuple(map(self._lifted, arguments))
+        for state in sets:
+            self._states.setdefault(id(state), Held(state, None, _LATE)).now = _LATE
+
+    def when(self, condition: Tensor, function: Callable[[], object]) -> None:
+        """Calls a function whose changes count only in runs where a condition holds."""
+        condition = self.lift(condition)
+        variables = {key: held.now for key, held in self.variables.items()}
+        states = {key: held.now for key, held in self._states.items()}
+        before, self._effects = self._effects, {}
+        try:
+            function()
+        finally:
+            effects, self._effects = self._effects, before
+        for key, held in self.variables.items():
+            old = variables.get(key, held.first)
+            if held.now is not old:
+                new = (wrap(array, self.device) for array in (held.now, old))
+                held.now = where(condition, *new)._array
+        for place, (call, arguments) in effects.items():
+            held_state = self._states.get(place) if isinstance(place, int) else None
+            if held_state is not None:
+                old, now = states.get(id(held_state.place), held_state.first), held_state.now
+                if type(old) is type(now) is Tensor:
+                    self.set(held_state.place, where(condition, now, old))
+                    continue
+                held_state.now = _LATE
+            self._effects[object()] = _call_if, (condition, call, *arguments)
+
+    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
+        """Has the program run only while a function returns what it returns now."""
+        key = (function, *map(id, arguments))
+        if key not in self.guards:
+            with uncaptured(), self.real_device:
+                value = function(*arguments)
+            self.guards[key] = Guard(function, arguments, value, what)
+
+    @unseen
+    def reads(self, layer: object) -> None:
+        """Guards the attributes that a layer reads when it is called."""
+        self.reads_ambient()
+        self.places.register(layer, type(layer).__name__)
+        own = self.places.register(vars(layer), type(layer).__name__)
+        self.places.item(own, "call")
+        self.places.attribute(layer, "call")
+
+    def reads_ambient(self) -> None:
+        """Guards what the thread had when the trace began."""
+        for owner, name, value, what in self._ambient:
+            self.guards[getattr, id(owner), name] = Guard(getattr, (owner, name), value, what)
+
+    @unseen
+    def calls(self, function: object, path: str) -> None:
+        """Guards what a function or method of the user's reads that the framework calls."""
+        self.places.given(self.places.register(function, path))
+
+    @unseen
+    def reserve(self, generator: Any, words: int) -> tuple[int, int]:
+        """The key and counter of random numbers, which are others at each run."""
+        if id(generator) not in self._generators:
+            self._generators[id(generator)] = generator, (generator._key, generator._counter)
+        number = len(self.trace._inputs)
+        drawn = []
+        for part, value in zip(("key", "counter"), generator._reserve(words), strict=True):
+            symbol = Value(f"d{number}_{part}", (), int)
+            self.trace._inputs.append(Draw(symbol, generator, words, part))
+            integer = DrawnInt(value)
+            integer.symbol = symbol
+            drawn.append(integer)
+        return drawn[0], drawn[1]
+
+    @unseen
+    def number_as_tensor(self, number: HostNumber, dtype: DType) -> Tensor:
+        """A 0-d tensor with the number of each run."""
+        key = number.name, dtype
+        traced = self._host_arrays.get(key)
+        if traced is None:
+            array = array_of(number.value, dtype, self.real_device)
+            traced = self.trace.enter(HostArray, "e", array, number.name, dtype)
+            self._host_arrays[key] = traced
+        tensor = wrap(traced, self.device)
+        capture = LOCAL.state.capture
+        return tensor if capture is None else capture.lift(tensor)
+
+    # The trace ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Records what this thread calls in the `with` block."""
+        state, parent = LOCAL.state, self.parent
+        # Where tensors are made elsewhere, the trace must see that they are.
+        made_here = as_device(None) is (self.real_device if parent is None else parent.device)
+        self.oldest_outside = state.oldest_serial if state.recording else None
+        RECORDING.count += 1
+        TRACES.count += 1
+        state.capture = self
+        try:
+            with tapes(NO_TAPES), self.device if made_here else nullcontext():
+                yield
+        except Break as error:
+            self.trace.broken = error
+            raise
+        finally:
+            state.capture = parent
+            if parent is not None:
+                parent.trace.broken = parent.trace.broken or self.trace.broken
+            RECORDING.count -= 1
+            TRACES.count -= 1
+            self.trace.ended = True
+            self.trace.close()
+
+    @property
+    def written(self) -> list[Held]:
+        """The variables that are written."""
+        return [held for held in self.variables.values() if held.written]
+
+    @property
+    def in_order(self) -> list[Effect]:
+        """The calls that come after the variables, in order."""
+        return sorted(self._effects.values(), key=_comes_later)
+
+    @property
+    def states(self) -> list[HostState]:
+        """The host states that are read or set."""
+        return [held.place for held in self._states.values()]
+
+    def graph_of(self, outputs: list[Value]) -> Graph:
+        """The graph, with what it writes; `after` has values in place of tensors."""
+        graph = self.trace.graph(outputs)
+        writes = tuple((held.source, held.now.value) for held in self.written)
+        after = tuple(
+            (function, tuple(a._array.value if type(a) is Tensor else a for a in arguments))
+            for function, arguments in self.in_order
+        )
+        return graph._replace(writes=writes, after=after)
+
+    def commit(self) -> None:
+        """Writes what the function has written: the traced call is one like any other."""
+        for held in self.written:
+            held.place._array = held.now.array
+        for function, arguments in self.in_order:
+            function(*map(self.outside, arguments))
+
+    def outside(self, value: object) -> Any:
+        """The tensor or number of this call for one of the trace."""
+        if type(value) is Tensor and value._device is self.device:
+            return wrap(value._array.array, self.real_device)
+        return value.value if type(value) is HostNumber else value
+
+    @property
+    def drawn_from(self) -> list[tuple[Any, tuple[int, int]]]:
+        """The generators that the function has drawn from, with their states of before."""
+        return [*self._generators.values()]
+
+    def undo(self) -> None:
+        """Takes back what a trace that ended early has changed."""
+        for generator, state in self._generators.values():
+            generator.state = state
+
+    def forget(self) -> None:
+        """Releases the arrays of the trace."""
+        for number in self.numbers:
+            number.result.host = None
+        self.numbers, self.guards, self.places = [], {}, Reads()
+        self.variables, self._states, self._effects = {}, {}, {}
+        self._handles, self._host_arrays = {}, {}
+        self.trace.forget()
+
+    def resume(self, graph: Graph, arrays: Mapping[str, Native]) -> None:
+        """Goes on behind the calls of a graph that it has recorded.
+
+        Args:
+            graph: the graph.
+            arrays: those of the inputs, by the names of their values.
+        """
+        self.trace.resume(graph)
+        for entry in graph.inputs:
+            if isinstance(entry, (Handle, State)):
+                traced = Traced(arrays[entry.value.name], entry.value)
+                if isinstance(entry, Handle):
+                    self._handles[id(entry.tensor)] = entry.tensor, traced
+                else:
+                    self.variables[id(entry.owner)] = Held(entry.owner, entry, traced)
+
+    def _hold(self, variable: Any) -> Held:
+        held = self.variables.get(id(variable))
+        if held is None:
+            self.traced_device(variable._device)
+            traced = self.trace.enter(State, "s", variable._array, variable)
+            source: Any = self.trace._inputs[-1]
+            held = self.variables[id(variable)] = Held(variable, source, traced)
+        return held
 
 
-def operand_of(value: Traced | list[Traced] | None) -> Operand:
-    """An input of a call, as the graph has it."""
-    if isinstance(value, list):
-        return tuple(item.value for item in value)
-    return None if value is None else value.value
+class _Formula(NamedTuple):
+    """A function of numbers, and what it is called with."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def value(self) -> Any:
+        """The number that it gives now."""
+        return self.function(*(a.value() if type(a) is _Formula else a for a in self.arguments))
 
 
-def _depends_on_values(
-    op: Op, inputs: Sequence[Traced | list[Traced] | None], attributes: Mapping[str, object]
-) -> bool:
-    """Returns whether the shapes of the results depend on the values of the inputs."""
-    shapes = op.shape(*(each(_shape, value) for value in inputs), **attributes)
-    depends = shapes is None or (isinstance(shapes, list) and None in shapes)
-    if op.own and op.in_table and not depends:
-        _FIXED.add(op)
-    return depends
+def _decided(function: Callable[[Any], Any], formula: _Formula) -> Any:
+    return function(formula.value())
 
 
-def _shape(value: Traced) -> tuple[int, ...]:
-    return tuple(value.shape)
+def _label(variable: Any) -> str:
+    return f"the variable {variable.name!r}" if variable.name else "a variable"
 
 
-def _array(value: Traced) -> Native:
-    return value.array
+def _set_list(state: HostState, kind: type[list[Tensor]], *tensors: Tensor) -> None:
+    state.value = kind(tensors)
+
+
+def _comes_later(effect: Effect) -> bool:
+    """Returns whether a call is not one that belongs to the variables."""
+    first = effect[1][0] if effect[1] else None
+    return not (effect[0] is setattr and type(first) is HostState and first.beside_variables)
+
+
+def _call_if(condition: Tensor, function: Callable[..., object], *arguments: object) -> None:
+    if bool(condition):
+        function(*arguments)

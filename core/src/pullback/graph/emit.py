@@ -129,7 +129,7 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
 def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None) -> FunctionType:
     """A function of the inputs in their order; it returns the outputs, then what is to be written.
 
-    >>> from pullback.graph.capture import Trace
+    >>> from pullback.graph.trace import Trace
     >>> x = pb.asarray([1.0, 2.0])
     >>> trace = Trace(x.device)
     >>> y = pb.negative(trace.argument(x._array, "x"))

@@ -18,7 +18,6 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._locks import process_lock
 from pullback._symbols import Apart, Break, Late
-from pullback.graph.checked import Expected
 from pullback.graph.found import OFTEN, Caller, KnownSignature, SignatureForm
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
@@ -34,7 +33,7 @@ from pullback.graph.signature import (
     names_of,
     variations,
 )
-from pullback.graph.trace_call import traced
+from pullback.graph.trace_call import Expected, traced
 from pullback.graph.watch import announced
 
 __all__ = ["Function", "function"]

@@ -204,7 +204,7 @@ class Call(_Fields):
 class Graph(NamedTuple):
     """Calls in the order in which they run, on one device.
 
-    >>> from pullback.graph.capture import Trace
+    >>> from pullback.graph.trace import Trace
     >>> x = pb.asarray([1.0, 2.0])
     >>> trace = Trace(x.device)
     >>> y = pb.exp(trace.argument(x._array, "x"))

@@ -13,13 +13,13 @@ from pullback._dispatch.recording import NO_TAPES, Leaf, tapes, uncaptured
 from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph, Pass
-from pullback.graph.capture import Traced
+from pullback.graph.capture import Capture
 from pullback.graph.composites import lowered
 from pullback.graph.emit import emit
 from pullback.graph.graph import STOP_GRADIENT, Argument, Call, Graph, Value
 from pullback.graph.passes.simplify import drop_dead, simplify
-from pullback.graph.record import Recorder
 from pullback.graph.signature import Part
+from pullback.graph.trace import Traced
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
 
@@ -81,12 +81,12 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 def differentiated(
-    recorder: Recorder, tape: JointTape, arguments: list[tuple[Part, Tensor, Any]], result: object
+    capture: Capture, tape: JointTape, arguments: list[tuple[Part, Tensor, Any]], result: object
 ) -> Derivative:
     """Traces the backward pass of a function that has just been traced.
 
     Args:
-        recorder: the trace.
+        capture: the function's.
         tape: the tape that recorded the function in it.
         arguments: the arguments that the tape outside has recorded: as parts of the signature, as
             tensors of the trace, and their arrays.
@@ -97,24 +97,24 @@ def differentiated(
     variables = [tape._leaves[key][0] for key in tape.read if key in tape._leaves]
     for variable in variables:
         sources.append(variable)
-        values.append(recorder._hold(variable).source.value)
+        values.append(capture._hold(variable).source.value)
     targets, positions, cotangents = [], [], []
     for position, tensor in enumerate(tensors_in(result)):
-        lifted = recorder.lift(tensor)
+        lifted = capture.lift(tensor)
         if is_complex(lifted.dtype):
             raise Apart("returns complex numbers")
         if is_floating(lifted.dtype) and lifted._node is not None:
             targets.append(lifted)
             positions.append(position)
             array: Traced = lifted._array
-            cotangents.append(recorder.argument(array.array, f"g{position}"))
+            cotangents.append(capture.trace.argument(array.array, f"g{position}"))
     count = len(targets)
     # A pass may go on from what has arrived at sources.
-    arrays = [array for _, _, array in arguments] + [recorder._hold(v).now for v in variables]
+    arrays = [array for _, _, array in arguments] + [capture._hold(v).now for v in variables]
     for i, (source, array) in enumerate(zip(sources, arrays, strict=True)):
-        targets.append(wrap(array, recorder.device, tape._source_node(source)))
-        cotangents.append(recorder.argument(array.array, f"b{i}"))
-    asleep = Asleep(tape, targets, sources, cotangents, len(recorder._calls))
+        targets.append(wrap(array, capture.device, tape._source_node(source)))
+        cotangents.append(capture.trace.argument(array.array, f"b{i}"))
+    asleep = Asleep(tape, targets, sources, cotangents, len(capture.trace._calls))
     gradients: list[Any] = [None] * len(sources)
     if count and sources:
         gradients = tape.gradient(targets[:count], sources, cotangents[:count])
@@ -133,15 +133,15 @@ class Joint:
     """The graphs of a function and its backward pass.
 
     Args:
-        recorder: the trace.
+        capture: the function's.
         outputs: the values of the tensors in the function's result.
         derivative: its backward pass.
     """
 
-    def __init__(self, recorder: Recorder, outputs: list[Value], derivative: Derivative) -> None:
+    def __init__(self, capture: Capture, outputs: list[Value], derivative: Derivative) -> None:
         asleep = derivative.asleep
         found = [g for g in derivative.gradients if g is not None]
-        whole = lowered(simplify(recorder.graph_of([*outputs, *found])))
+        whole = lowered(simplify(capture.graph_of([*outputs, *found])))
         plain = outputs
         outputs = list(whole.outputs[: len(outputs)])
         found = list(whole.outputs[len(outputs) :])
@@ -160,13 +160,13 @@ class Joint:
         self.graph = drop_dead(
             whole._replace(inputs=inputs, calls=tuple(forward), outputs=(*outputs, *self.saved))
         )
-        asleep.fall(recorder, self.saved)
+        asleep.fall(capture, self.saved)
         by_value = {entry.value: i for i, entry in enumerate(inputs)}
         self.derivative = derivative
         self.variables = derivative.variables
         self.positions = derivative.positions
         self.op = CallGraph(
-            recorder.function_name,
+            capture.function_name,
             drop_dead(asleep.graph._replace(inputs=inputs, outputs=tuple(plain))),
             derivative.positions,
             [by_value[value] for value in derivative.sources],
@@ -177,7 +177,7 @@ class Joint:
                 asleep.cotangents[: len(derivative.positions)],
                 derivative.gradients,
             ),
-            recorder.custom,
+            capture.custom,
         )
 
 
@@ -211,15 +211,16 @@ class Asleep:
         self._calls = calls
         self._lock = threading.Lock()
 
-    def fall(self, recorder: Recorder, saved: Sequence[Value]) -> None:
+    def fall(self, capture: Capture, saved: Sequence[Value]) -> None:
         """Takes the arrays out of what the tape and the functions of the user's still hold."""
-        self._recorder = recorder
+        self._capture = capture
         #: The first position of each value: residuals may be inputs as well.
         self._saved = {value: i for i, value in reversed([*enumerate(saved)])}
         #: The calls of the function, with all inputs.
-        self.graph = recorder.graph([])
+        self.graph = capture.trace.graph([])
         self.graph = self.graph._replace(calls=self.graph.calls[: self._calls])
-        self._traced, recorder.traced = recorder.traced or [], None
+        trace = capture.trace
+        self._traced, trace.traced = trace.traced or [], None
         self._tape.fall()
 
     def release(self) -> None:
@@ -235,24 +236,24 @@ class Asleep:
             cotangents: native arrays of the cotangents.
             saved: what the node of a run has saved.
         """
-        recorder = self._recorder
+        capture = self._capture
         chosen = [self.cotangents[i] for i in cotangents]
         with self._lock, uncaptured(), tapes(NO_TAPES):
             try:
                 self._wake(cotangents, saved)
-                with recorder.running():
+                with capture.running():
                     found = self._tape.gradient(
                         [self._targets[i] for i in cotangents], self._sources, chosen
                     )
-                    values = [None if g is None else recorder.lift(g)._array.value for g in found]
-                graph = recorder.graph([value for value in values if value is not None])
+                    values = [None if g is None else capture.lift(g)._array.value for g in found]
+                graph = capture.trace.graph([value for value in values if value is not None])
                 if len(graph.inputs) > len(self.graph.inputs):
                     raise errors.NotDifferentiableError(
-                        f"the gradient of {recorder.function_name} reads or draws something for "
+                        f"the gradient of {capture.function_name} reads or draws something for "
                         f"which its call lacks a value; call it without pb.function"
                     )
             finally:
-                recorder.forget()
+                capture.forget()
                 self.release()
         return self.pass_of(lowered(simplify(graph)), chosen, values)
 
@@ -261,7 +262,7 @@ class Asleep:
         own = {tensor._array.value: tensor._array for tensor in self.cotangents}
         entries = [entry for entry in self.graph.inputs if entry.value not in own]
         arrays = {entry.value.name: saved[self._saved[entry.value]] for entry in entries}
-        self._recorder.resume(self.graph, arrays)
+        self._capture.resume(self.graph, arrays)
         waiting = [traced for traced in (reference() for reference in self._traced) if traced]
         wanted = dict.fromkeys(traced.value for traced in waiting if traced.value not in own)
         made = {value for call in self.graph.calls for value in call.results}
@@ -289,7 +290,7 @@ class Asleep:
         made = {value for call in calls for value in call.results}
         reads = [v for v in self._saved if v in wanted and v not in made]
         return Pass(
-            self._recorder.function_name,
+            self._capture.function_name,
             drop_dead(
                 Graph(
                     graph.device,

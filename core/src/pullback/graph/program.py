@@ -19,6 +19,7 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, may_record
 from pullback._settings import SETTINGS
 from pullback._symbols import HostNumber, SharedCount
 from pullback.devices import as_device
+from pullback.graph.capture import Capture
 from pullback.graph.compiled import Compiled, compiled, write_compiled
 from pullback.graph.composites import lowered
 from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
@@ -35,7 +36,6 @@ from pullback.graph.host import (
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.ready import changed, early_writes, ready, updates_in_place
 from pullback.graph.passes.simplify import simplify
-from pullback.graph.record import Recorder
 from pullback.graph.returned import Returned
 from pullback.graph.saved.data_form import save
 from pullback.graph.signature import (
@@ -65,7 +65,7 @@ class Program:
     Args:
         signature: the arguments that it is made for.
         guards: what else must be as it was.
-        recorder: the trace, which has ended.
+        capture: the capture, which has ended.
         results: what the function returned, and what each list and dict of `changes` holds then.
         changes: the lists and dicts among the arguments that the function has changed.
         arguments: the value in the graph of each tensor, array and promoted float.
@@ -76,13 +76,13 @@ class Program:
         self,
         signature: Signature,
         guards: list[Guard],
-        recorder: Recorder,
+        capture: Capture,
         results: list[object],
         changes: list[str],
         arguments: list[str],
         derivative: Derivative | None = None,
     ) -> None:
-        self.name = recorder.function_name
+        self.name = capture.function_name
         self.signature = signature.without_values()
         self.arguments = tuple(arguments)
         self.guards = guards
@@ -92,18 +92,18 @@ class Program:
         #: Programs are numbered in the order in which they are made.
         self.number = 0
         self.changes = changes
-        returned = Returned(recorder, results)
-        self.recorded_calls = len(recorder._calls)
+        returned = Returned(capture, results)
+        self.recorded_calls = len(capture.trace._calls)
         self.joint: Joint | None = None
         if derivative is None:
-            self.graph: Graph = simplify(recorder.graph_of(returned.outputs))
+            self.graph: Graph = simplify(capture.graph_of(returned.outputs))
         else:
-            self.joint = Joint(recorder, returned.outputs, derivative)
+            self.joint = Joint(capture, returned.outputs, derivative)
             self.graph = self.joint.graph
         self.result = returned.structure.items[0]
-        self.numbers = tuple(recorder.numbers)
+        self.numbers = tuple(capture.numbers)
         low = lowered(self.graph)
-        whole = compiled(low, recorder.function_name, emit_explained)
+        whole = compiled(low, capture.function_name, emit_explained)
         #: The graph as the backend has compiled it; None where its calls run one by one.
         self.compiled = whole if isinstance(whole, Compiled) else None
         #: Why it has not; empty for a backend that compiles no graphs.
@@ -111,7 +111,7 @@ class Program:
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
         self.fused = low if self.compiled is not None else ready(low)
         self.run: FunctionType = ProgramWriter(
-            self, signature, recorder, returned, arguments
+            self, signature, capture, returned, arguments
         ).written()
         self.joint = None  # it has the arguments of the traced call
 
@@ -156,16 +156,16 @@ class KnownSettings:
     """The settings that a program is made for: the device, default dtypes, the backend's kernels.
 
     Args:
-        recorder: the trace, which has ended.
+        capture: the capture, which has ended.
     """
 
     __slots__ = ("_backend", "_changes", "_device", "_float", "now")
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, capture: Capture) -> None:
         #: The mark of the time for which they are known not to differ.
         self.now = object()
-        self._backend = recorder.real_device.backend
-        self._changes = recorder.kernel_changes
+        self._backend = capture.real_device.backend
+        self._changes = capture.kernel_changes
         self._device = as_device()
         self._float = dtypes.DEFAULT_FLOAT  # the others follow it
 
@@ -194,7 +194,7 @@ class ProgramWriter:
     Args:
         program: the program, with all but its code.
         signature: the arguments of the traced call.
-        recorder: the trace.
+        capture: the capture.
         returned: what the function returned.
         names: the value in the graph of each tensor, array and number among the arguments.
     """
@@ -203,11 +203,11 @@ class ProgramWriter:
         self,
         program: Program,
         signature: Signature,
-        recorder: Recorder,
+        capture: Capture,
         returned: Returned,
         names: list[str],
     ) -> None:
-        device = recorder.real_device
+        device = capture.real_device
         self._source = Source(
             "program",
             parameters_of(signature),
@@ -221,7 +221,7 @@ class ProgramWriter:
                 "replace": replace,
             },
         )  # fmt: skip
-        self._program, self._recorder, self._returned = program, recorder, returned
+        self._program, self._capture, self._returned = program, capture, returned
         self._graph, self._names = program.fused, names
         self._early: dict[Value, list[State]] = {}
         self._code = ArgumentCode(self._source, signature)
@@ -247,9 +247,9 @@ class ProgramWriter:
         if joint is not None:
             self._attach_node(joint, emitted.outputs[count:])
         self._return()
-        explain = Explained(self._graph, self._recorder.real_device, emitted.calls)
+        explain = Explained(self._graph, self._capture.real_device, emitted.calls)
         self._source.names["explain"] = explain
-        return self._source.compile(f"captured {self._recorder.function_name}", keep=True)
+        return self._source.compile(f"captured {self._capture.function_name}", keep=True)
 
     # What must be as it was ----------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class ProgramWriter:
             self._miss_if(f"len({{{identities}}}) != {len(containers)}")
 
     def _check_settings(self) -> None:
-        settings = self._source.constant(KnownSettings(self._recorder))
+        settings = self._source.constant(KnownSettings(self._capture))
         self._miss_if(
             f"recorded.count or SETTINGS.now is not {settings}.now and {settings}.differ()"
         )

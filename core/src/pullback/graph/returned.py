@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback._codegen.source import Source, tuple_of
 from pullback._symbols import Break, HostNumber
+from pullback.graph.capture import Capture
 from pullback.graph.graph import Value
-from pullback.graph.record import Recorder
 from pullback.graph.signature import refilled
 from pullback.tensor import Tensor
 
@@ -38,19 +38,19 @@ class Returned:
     """The result of a function that was traced.
 
     Args:
-        recorder: the trace.
+        capture: the capture.
         result: what the function returned.
     """
 
-    def __init__(self, recorder: Recorder, result: object) -> None:
-        self._recorder = recorder
+    def __init__(self, capture: Capture, result: object) -> None:
+        self._capture = capture
         self.outputs: list[Value] = []
         #: The result with `Output` and `Items` in it.
         self.structure = self._parsed(result)
 
     def _parsed(self, value: object) -> Any:
         if type(value) is Tensor:
-            self.outputs.append(self._recorder.lift(value)._array.value)
+            self.outputs.append(self._capture.lift(value)._array.value)
             return ResultTensor(len(self.outputs) - 1)
         if isinstance(value, dict):
             return ResultItems(value, [self._parsed(item) for item in value.values()])
@@ -71,7 +71,7 @@ class Returned:
     def _is_of_trace(self, value: object) -> bool:
         """Returns whether a value is a tensor of the trace, or a container of some."""
         if type(value) is Tensor:
-            return value._device is self._recorder.device
+            return value._device is self._capture.device
         if isinstance(value, dict):
             return any(map(self._is_of_trace, value.values()))
         return isinstance(value, _CONTAINERS) and any(map(self._is_of_trace, value))

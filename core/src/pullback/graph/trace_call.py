@@ -1,23 +1,30 @@
-"""Traces one call of a captured function, and makes its program."""
+"""Traces one call of a captured function, and makes its program; calls that are checked."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, cast
 
+import numpy as np
+
+from pullback import errors
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import may_record
 from pullback._symbols import Break, Late
+from pullback._tree import leaves as leaves_of
 from pullback.devices import Device
+from pullback.graph.capture import Capture
 from pullback.graph.foreign import has_drawn, is_foreign_array, set_state
-from pullback.graph.host import Guard, contents, replace
+from pullback.graph.host import Guard, contents, replace, same
 from pullback.graph.joint import JointTape, differentiated
 from pullback.graph.program import ARGUMENT, Program
-from pullback.graph.record import Recorder
 from pullback.graph.signature import Part, Signature, changed, device_of, refilled
 from pullback.graph.watch import Watch
 from pullback.tensor import Tensor
@@ -35,7 +42,7 @@ def traced(
     *,
     commit: bool,
     outside: Any = None,
-    seen: Callable[[Recorder, list[Any]], None] | None = None,
+    seen: Callable[[Capture, list[Any]], None] | None = None,
 ) -> tuple[Any, Program]:
     """Runs a function in a trace, and makes a program of it.
 
@@ -47,7 +54,7 @@ def traced(
         signature: the arguments.
         commit: whether the function's effects are those of a call; else they are undone.
         outside: the tape outside that records the call.
-        seen: gets the trace, and the lists and dicts that the call changes, before it does.
+        seen: gets the capture, and the lists and dicts that the call changes, before it does.
 
     Returns:
         The result of the function, and the program.
@@ -77,7 +84,7 @@ def _traced_once(
     signature: Signature,
     commit: bool,
     outside: Any,
-    seen: Callable[[Recorder, list[Any]], None] | None,
+    seen: Callable[[Capture, list[Any]], None] | None,
 ) -> tuple[Any, Program]:
     leaves = signature.leaves()
     objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
@@ -87,9 +94,9 @@ def _traced_once(
                 f"gets the array {path} of another library, whose values may change",
                 f"pass pb.asarray({path})",
             )
-    recorder = Recorder(device_of(signature), name)
-    recorder.traced = None if outside is None else []
-    places = recorder.places
+    capture = Capture(device_of(signature), name)
+    capture.trace.traced = None if outside is None else []
+    places = capture.places
     if isinstance(f, MethodType):
         places.register(f.__self__, "self")
     places.register(f, name)
@@ -103,28 +110,28 @@ def _traced_once(
 
     def fill(leaf: Part) -> Any:
         if leaf.kind == "number":
-            number = recorder.number(ARGUMENT, leaf.value)
+            number = capture.number(ARGUMENT, leaf.value)
             names.append(number.name)
             return number
         if leaf.kind not in ("tensor", "array"):
             return leaf.value
         tensor = from_any(leaf.value, None, None if leaf.kind == "tensor" else device)
-        recorder.traced_device(tensor._device)
+        capture.traced_device(tensor._device)
         value = f"x{len(names)}"
         names.append(value)
-        handle = recorder.argument(tensor._array, value)
+        handle = capture.trace.argument(tensor._array, value)
         handles.append((handle, handle._array))
         if leaf.kind == "tensor" and may_record(leaf.value._node):
             tracked.append((leaf, handle, handle._array))
         return handle
 
-    device = recorder.real_device
+    device = capture.real_device
     try:
         args, kwargs = signature.filled(fill)
         containers = signature.containers(args, kwargs)
         for part, value in zip(signature.parts, (*args, *kwargs.values()), strict=True):
             places.lend(value, part.path)
-        with recorder.running():
+        with capture.running():
             if not isinstance(f, (FunctionType, MethodType)):
                 places.called(f, [*args], [*kwargs.values()])
             if outside is None:
@@ -139,26 +146,26 @@ def _traced_once(
                         result = f(*args, **kwargs)
                 changes = changed(containers)
                 # A custom gradient runs the user's code.
-                with watch if recorder.custom else nullcontext():
+                with watch if capture.custom else nullcontext():
                     derivative = differentiated(
-                        recorder, tape, tracked, [result, *(value for _, value in changes)]
+                        capture, tape, tracked, [result, *(value for _, value in changes)]
                     )
         if watch.missed:
             raise _Missed("has run unseen")
-        if recorder.broken is not None:
-            raise recorder.broken
+        if capture.trace.broken is not None:
+            raise capture.trace.broken
         for handle, array in handles:
             if handle._array is not array:
                 raise Break(
                     "assigns parts of an argument",
                     "copy it in the function (x = pb.asarray(x, copy=True)), return the copy",
                 )
-        found = [*places.guards, *recorder.guards.values()]
+        found = [*places.guards, *capture.guards.values()]
         _check_changes(changes, containers, found)
         program = Program(
             signature,
-            _settled(found, recorder.device),
-            recorder,
+            _settled(found, capture.device),
+            capture,
             [result, *(value for _, value in changes)],
             [part.path for part, _ in changes],
             names,
@@ -166,26 +173,26 @@ def _traced_once(
         )
         program.number = next(_NUMBERS)
     except BaseException as error:
-        recorder.undo()
-        recorder.forget()
+        capture.undo()
+        capture.forget()
         if watch.missed and isinstance(error, Break):
             raise _Missed("has run unseen") from error
         raise
     try:
         if commit:
             if seen is not None:
-                seen(recorder, [part.value for part, _ in changes])
-            result = _outside(recorder, result)
+                seen(capture, [part.value for part, _ in changes])
+            result = _outside(capture, result)
             for part, value in changes:
-                replace(part.value, _outside(recorder, value))
-            recorder.commit()
+                replace(part.value, _outside(capture, value))
+            capture.commit()
         else:
-            recorder.undo()
+            capture.undo()
     except Exception as error:
         # Such as that of a wrong label, which comes when the step has been taken.
         raise Late(error) from None
     finally:
-        recorder.forget()
+        capture.forget()
     if derivative is not None:
         derivative.asleep.release()
     return result, program
@@ -272,12 +279,121 @@ def _check_changes(
             )
 
 
-def _outside(recorder: Recorder, value: object) -> Any:
+def _outside(capture: Capture, value: object) -> Any:
     """Returns what the traced function returned, with the tensors and numbers of this call."""
     if isinstance(value, dict):
-        return refilled(value, [_outside(recorder, item) for item in value.values()])
+        return refilled(value, [_outside(capture, item) for item in value.values()])
     if isinstance(value, (list, tuple)):
-        return refilled(value, [_outside(recorder, item) for item in value])
+        return refilled(value, [_outside(capture, item) for item in value])
     if type(value) is Tensor:
-        return recorder.outside(recorder.lift(value))
-    return recorder.outside(value)
+        return capture.outside(capture.lift(value))
+    return capture.outside(value)
+
+
+# Calls that are compared with the function op by op -----------------------------------------------
+
+
+class Expected:
+    """The results and the state that a call has op by op; what it changes is taken back.
+
+    Args:
+        f: the function.
+        name: its name, for messages.
+        signature: the arguments.
+    """
+
+    def __init__(self, f: Callable[..., Any], name: str, signature: Signature) -> None:
+        self._name = name
+        #: A name, what reads a state, and what puts its value of before the call back.
+        self._places: list[tuple[str, Callable[[], Any], Callable[[], object]]] = []
+        #: False for a call that fails: the call itself says why.
+        self.is_known = True
+        try:
+            result, _ = traced(f, name, signature, commit=True, seen=self._see)
+            self._results = [_bits(leaf) for leaf in leaves_of(result)]
+            self._after = [read() for _, read, _ in self._places]
+        except (Break, Late, Exception):
+            self.is_known = False
+        for _, _, put_back in self._places:
+            put_back()
+
+    def _see(self, capture: Capture, containers: list[Any]) -> None:
+        for held in capture.written:
+            variable = held.place
+            name = f"the variable {variable.name!r}" if variable.name else "a variable"
+            array = variable._array
+            put_back = partial(setattr, variable, "_array", array)
+            self._places.append((name, partial(_value_of, variable), put_back))
+        for state in capture.states:
+            put_back = partial(setattr, state, "value", copy.copy(state.value))
+            self._places.append((state.name, partial(_value_of, state), put_back))
+        owners = [getattr(function, "__self__", None) for function, _ in capture.in_order]
+        for owner in {id(owner): owner for owner in owners if hasattr(owner, "__dict__")}.values():
+            kept = {name: _copied(value) for name, value in vars(owner).items()}
+            read = partial(_attributes_of, owner)
+            put_back = partial(vars(owner).update, kept)
+            self._places.append((f"the state of {type(owner).__name__}", read, put_back))
+        for generator, before in capture.drawn_from:
+            read, put_back = partial(getattr, generator, "state"), partial(_set, generator, before)
+            self._places.append(("the state of a generator", read, put_back))
+        for container in containers:
+            items = copy.copy(container)
+            put_back = partial(replace, container, items)
+            self._places.append(("an argument", partial(_items_of, container), put_back))
+
+    def check(self, result: Any) -> None:
+        """Compares a call with what it is op by op.
+
+        Raises:
+            CaptureError: for results or state of other bits.
+        """
+        differs = [*self._differences(result)]
+        if differs:
+            raise errors.CaptureError(
+                f"{self._name} as a program differs from {self._name} op by op in "
+                f"{', '.join(differs)}: it reads something that no program can see, or the program "
+                f"is wrong; pass what changes as an argument, or report this with the function"
+            )
+
+    def _differences(self, result: Any) -> Iterator[str]:
+        found = [_bits(leaf) for leaf in leaves_of(result)]
+        if len(found) != len(self._results):
+            yield "the structure of its result"
+        elif not all(map(same, found, self._results)):
+            yield "its result"
+        for (name, read, _), value in zip(self._places, self._after, strict=True):
+            if not same(read(), value):
+                yield name
+
+
+def _bits(value: Any) -> Any:
+    """Returns what is compared of a value: of a tensor its shape, dtype and memory."""
+    if isinstance(value, Tensor):
+        return value.shape, value.dtype.name, np.asarray(value.numpy()).tobytes()
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.name, value.tobytes()
+    if isinstance(value, HostState):
+        return _bits(value.value)
+    if type(value) in (list, tuple, dict):
+        return tuple(map(_bits, contents(value)))
+    return value
+
+
+def _copied(value: Any) -> Any:
+    return copy.copy(value) if type(value) in (list, dict, set) else value
+
+
+def _value_of(place: Any) -> Any:
+    return _bits(place.value)
+
+
+def _attributes_of(owner: object) -> Any:
+    return _bits(vars(owner))
+
+
+def _items_of(container: Collection[Any]) -> Any:
+    return tuple(map(_bits, contents(container)))
+
+
+def _set(generator: Any, state: Any) -> None:
+    generator.state = state

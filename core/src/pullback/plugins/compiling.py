@@ -50,7 +50,7 @@ def as_function(
         something of values, a boolean that is true if all of that held.
 
     >>> import pullback as pb
-    >>> from pullback.graph.capture import Trace
+    >>> from pullback.graph.trace import Trace
     >>> x = pb.asarray([1.0, 2.0])
     >>> trace = Trace(x.device)
     >>> y = pb.negative(trace.argument(x._array, "x"))

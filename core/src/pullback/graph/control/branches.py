@@ -13,14 +13,14 @@ from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.call import (
+    capture_now,
     code_of,
     define,
     lifted,
     one_or_all,
     record_call,
     shortened,
-    the_trace,
-    trace_now,
+    the_capture,
 )
 from pullback.graph.control.structures import check_alike, tensors
 from pullback.graph.control.subtrace import joined, section
@@ -97,9 +97,9 @@ def traced_branches(
         names: the names of the branches, for messages.
         structures: what the branches returned, for messages, when they have been traced.
     """
-    trace = the_trace()
+    capture = the_capture()
     sections = [
-        section(trace, f"{label} of pb.{name}", f, ())
+        section(capture, f"{label} of pb.{name}", f, ())
         for f, label in zip(functions, names, strict=True)
     ]
     first, *rest = structures or [each.result for each in sections]
@@ -118,11 +118,13 @@ def traced_branches(
             if entry.variable is not None
         }
         states = [own.get(key) or values[key] for key in written]
-        complete.append(shortened(trace, graph._replace(outputs=(*graph.outputs[:count], *states))))
+        complete.append(
+            shortened(capture, graph._replace(outputs=(*graph.outputs[:count], *states)))
+        )
     operands = [entry.tensor for entry in outside]
-    results = CALLS[name](lifted(trace, [choice])[0], operands, branches=tuple(complete))
+    results = CALLS[name](lifted(capture, [choice])[0], operands, branches=tuple(complete))
     for variable, value in zip(written.values(), results[count:], strict=True):
-        trace.write(variable, value)
+        capture.write(variable, value)
     found: list[Tensor] = results[:count]
     return found
 
@@ -171,13 +173,13 @@ def _call_of(name: str) -> Callable[..., Any]:
     """The function of an op that calls one of its graphs."""
 
     def call(choice: Tensor, operands: Sequence[Tensor], *, branches: tuple[Graph, ...]) -> Any:
-        trace = trace_now()
-        if trace is None:
+        capture = capture_now()
+        if capture is None:
             chosen = branches[CHOSEN[name](choice.item(), len(branches))]
             return run_ops(chosen, operands, choice._device)
         kernel, attributes = BranchKernel(name, branches), {"branches": branches}
-        inputs = lifted(trace, [choice, operands])
-        return record_call(trace, name, kernel, inputs, attributes, len(branches[0].outputs))
+        inputs = lifted(capture, [choice, operands])
+        return record_call(capture, name, kernel, inputs, attributes, len(branches[0].outputs))
 
     return call
 

@@ -26,6 +26,7 @@ from pullback._dispatch.recording import (
 )
 from pullback._tree import each, leaves
 from pullback.dtypes import DType, is_floating
+from pullback.graph.capture import Capture
 from pullback.graph.composites import lowered
 from pullback.graph.emit import emit_explained
 from pullback.graph.graph import (
@@ -40,7 +41,6 @@ from pullback.graph.graph import (
 )
 from pullback.graph.passes.ready import ready
 from pullback.graph.passes.simplify import drop_dead, simplify
-from pullback.graph.record import Recorder
 from pullback.ops.creation import full
 from pullback.shapes import Shape
 from pullback.spec import Arity, Attribute, Input, Op
@@ -76,21 +76,21 @@ def one_or_all(results: Sequence[Any]) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-def trace_now() -> Recorder | None:
-    """The trace that runs in this thread."""
-    capture: Any = capturing()
-    return capture  # type: ignore[no-any-return]
+def capture_now() -> Capture | None:
+    """The capture that runs in this thread."""
+    found: Any = capturing()
+    return found  # type: ignore[no-any-return]
 
 
-def the_trace() -> Recorder:
-    """The trace that runs in this thread, where one does."""
-    trace = trace_now()
-    assert trace is not None
-    return trace
+def the_capture() -> Capture:
+    """The capture that runs in this thread, where one does."""
+    capture = capture_now()
+    assert capture is not None
+    return capture
 
 
 def record_call(
-    trace: Recorder,
+    capture: Capture,
     name: str,
     kernel: Callable[..., Any],
     inputs: Sequence[Operand],
@@ -100,7 +100,7 @@ def record_call(
     """Records a call, and the node of its results if a tape sees its inputs.
 
     Args:
-        trace: the trace that runs now.
+        capture: the one that runs now.
         name: the name of the op.
         kernel: what runs, from native arrays.
         inputs: tensors of the trace.
@@ -111,9 +111,9 @@ def record_call(
         return []
     op = control_op(name, outputs)
     arrays = [each(attrgetter("_array"), operand) for operand in inputs]
-    results = trace._run(op, kernel, *arrays, **attributes)
+    results = capture.trace._run(op, kernel, *arrays, **attributes)
     several = results if isinstance(results, tuple) else (results,)
-    tensors = [wrap(array, trace.device, CONSTANT) for array in several]
+    tensors = [wrap(array, capture.device, CONSTANT) for array in several]
     if is_tracked(inputs):
         _attach(op, inputs, attributes, tensors)
     return tensors
@@ -168,12 +168,12 @@ class ControlNode:
         return pairs(node, derivative(inputs, self.attributes, results, g, wanted, begun))
 
 
-def shortened(trace: Recorder, graph: Graph) -> Graph:
+def shortened(capture: Capture, graph: Graph) -> Graph:
     """The graph of a branch or step, simplified where no gradient flows through it.
 
     Where one does, it has the calls of the function: what they share is added up in their order.
     """
-    recorded = LOCAL.state.recording or trace.is_differentiated
+    recorded = LOCAL.state.recording or capture.is_differentiated
     with uncaptured():
         return drop_dead(graph) if recorded else simplify(graph)
 

@@ -14,8 +14,10 @@ from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
+from pullback.graph.capture import Capture
 from pullback.graph.control.branches import CALLS
 from pullback.graph.control.call import (
+    capture_now,
     code_of,
     define,
     is_tracked,
@@ -23,14 +25,12 @@ from pullback.graph.control.call import (
     one_or_all,
     record_call,
     shortened,
-    the_trace,
-    trace_now,
+    the_capture,
 )
 from pullback.graph.control.structures import check_alike, predicate, tensors
 from pullback.graph.control.subtrace import OnlyOutside, Outside, Section, joined, section
 from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.graph.graph import Graph, kinds_of
-from pullback.graph.record import Recorder
 from pullback.ops.creation import arange, full
 from pullback.ops.joining import concat, stack, unstack
 from pullback.ops.manipulation import broadcast_to, reshape
@@ -68,25 +68,25 @@ def pair(returned: object) -> tuple[Any, Any]:
     )
 
 
-def captured(trace: Callable[[], Any], length: int) -> Any:
+def captured(record: Callable[[], Any], length: int) -> Any:
     """The result of a loop in a trace; ONE_BY_ONE if its steps are to be traced one by one.
 
     Such steps draw random numbers, or do something else that only a whole function may do.
 
     Args:
-        trace: records the loop as one call.
+        record: records the loop as one call.
         length: the number of steps.
 
     Raises:
         Break: for a step that cannot be traced, and for too many to be traced one by one.
     """
     try:
-        return trace()
+        return record()
     except OnlyOutside:
-        recorder = trace_now()
-        if recorder is None or not 0 < length <= LARGEST_UNROLLED:
+        capture = capture_now()
+        if capture is None or not 0 < length <= LARGEST_UNROLLED:
             raise
-        recorder.broken = None
+        capture.trace.broken = None
         return ONE_BY_ONE
 
 
@@ -231,8 +231,8 @@ def traced_scan(
     Returns:
         the last carry, and the results.
     """
-    trace = the_trace()
-    init, xs = lifted(trace, [list(init), list(xs)])
+    capture = the_capture()
+    init, xs = lifted(capture, [list(init), list(xs)])
     carries = len(init)
 
     def run(*values: Tensor) -> list[Any]:
@@ -241,8 +241,8 @@ def traced_scan(
 
     examples = [tensor._array.array for tensor in init]
     with uncaptured():
-        examples += [_element(x, length, reverse, trace) for x in xs]
-    traced = section(trace, what, run, examples)
+        examples += [_element(x, length, reverse, capture) for x in xs]
+    traced = section(capture, what, run, examples)
     split = _Split([traced], len(examples))
     graph = split.graphs[0]
     arguments = graph.inputs[: len(examples)]
@@ -262,7 +262,7 @@ def traced_scan(
             *graph.outputs[carries:results],
         ),
     )
-    body = shortened(trace, body)
+    body = shortened(capture, body)
     found = _call_scan(
         [entry.tensor for entry in split.constants],
         [*init, *(entry.tensor for entry in split.states)],
@@ -274,7 +274,7 @@ def traced_scan(
         states=states + len(split.states),
         saved=0,
     )
-    split.write(trace, found[carries:])
+    split.write(capture, found[carries:])
     return found[:carries], found[carries + len(split.states) :]
 
 
@@ -297,14 +297,14 @@ def traced_while(
     Returns:
         the last carry.
     """
-    trace = the_trace()
-    (init,) = lifted(trace, [list(init)])
+    capture = the_capture()
+    (init,) = lifted(capture, [list(init)])
     carries = len(init)
     examples = [tensor._array.array for tensor in init]
-    tested = section(trace, what[0], lambda *carry: [test(list(carry))], examples)
+    tested = section(capture, what[0], lambda *carry: [test(list(carry))], examples)
     if tested.written:
         raise Break(f"assigns a variable in {what[0]}", "assign it in the body of the loop")
-    traced = section(trace, what[1], lambda *carry: body(list(carry)), examples)
+    traced = section(capture, what[1], lambda *carry: body(list(carry)), examples)
     split = _Split([tested, traced], carries)
     graphs = []
     for graph in split.graphs:
@@ -313,7 +313,7 @@ def traced_while(
             *graph.inputs[:carries],
             *split.inputs(graph, split.states),
         ]
-        graphs.append(shortened(trace, graph._replace(inputs=_numbered(inputs))))
+        graphs.append(shortened(capture, graph._replace(inputs=_numbered(inputs))))
     found = _call_while(
         [entry.tensor for entry in split.constants],
         [*init, *(entry.tensor for entry in split.states)],
@@ -322,7 +322,7 @@ def traced_while(
         maximum=maximum,
         states=len(split.states),
     )
-    split.write(trace, found[carries:])
+    split.write(capture, found[carries:])
     return found[:carries]
 
 
@@ -343,19 +343,19 @@ class _Split:
         behind = graph.inputs[self._explicit :]
         return [behind[self._order.index(entry)] for entry in entries]
 
-    def write(self, trace: Recorder, values: Sequence[Tensor]) -> None:
+    def write(self, capture: Capture, values: Sequence[Tensor]) -> None:
         """Has the enclosing trace set the variables to the first values."""
         for entry, value in zip(self.states, values, strict=False):
-            trace.write(entry.variable, value)
+            capture.write(entry.variable, value)
 
 
 def _numbered(inputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(type(entry)(entry.value, i) for i, entry in enumerate(inputs))
 
 
-def _element(x: Tensor, length: int, reverse: bool, trace: Recorder) -> Native:
+def _element(x: Tensor, length: int, reverse: bool, capture: Capture) -> Native:
     """The first element that a scan gets; zeros if it does not get any."""
-    device = trace.real_device
+    device = capture.real_device
     if not length:
         zeros: Native = full(x.shape[1:], 0, dtype=x.dtype, device=device)._array
         return zeros
@@ -473,10 +473,10 @@ def _call_scan(
     states: int,
     saved: int,
 ) -> list[Tensor]:
-    trace = trace_now()
-    if trace is None:
+    capture = capture_now()
+    if capture is None:
         return _scan_by_ops(consts, init, xs, body, carries, length, reverse)
-    inputs = lifted(trace, [consts, init, xs])
+    inputs = lifted(capture, [consts, init, xs])
     outputs = len(body.outputs)
     if not saved and is_tracked(inputs):
         # The backward pass needs the carry before each step.
@@ -492,7 +492,7 @@ def _call_scan(
         "saved": saved,
     }
     kernel = ScanKernel(body, carries, length, reverse)
-    results = record_call(trace, "scan", kernel, inputs, attributes, len(body.outputs))
+    results = record_call(capture, "scan", kernel, inputs, attributes, len(body.outputs))
     return results[:outputs]
 
 
@@ -524,8 +524,8 @@ def _call_while(
     maximum: int | None,
     states: int,
 ) -> list[Tensor]:
-    trace = trace_now()
-    if trace is None:
+    capture = capture_now()
+    if capture is None:
         device = init[0]._device if init else None
 
         def goes_on(*values: Tensor) -> bool:
@@ -535,7 +535,7 @@ def _call_while(
             return run_ops(body, values, device)
 
         return [*_repeated(goes_on, step, consts, init, maximum)]
-    inputs = lifted(trace, [consts, init])
+    inputs = lifted(capture, [consts, init])
     if is_tracked(inputs):
         if maximum is None:
             raise Break(
@@ -545,7 +545,7 @@ def _call_while(
         return _while_as_scan(inputs[0], inputs[1], test, body, maximum, states)
     attributes = {"test": test, "body": body, "maximum": maximum, "states": states}
     kernel = WhileKernel(test, body, maximum)
-    return record_call(trace, "while_loop", kernel, inputs, attributes, len(body.outputs))
+    return record_call(capture, "while_loop", kernel, inputs, attributes, len(body.outputs))
 
 
 def _while_as_scan(

@@ -15,11 +15,11 @@ from pullback._symbols import HostNumber
 from pullback._tree import leaves, like
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.control.call import control_op, define, lifted, one_or_all, trace_now
+from pullback.graph.control.call import capture_now, control_op, define, lifted, one_or_all
 from pullback.graph.control.structures import check_alike, operands, tensors
-from pullback.graph.control.subtrace import Subtrace
+from pullback.graph.control.subtrace import InnerCapture
 from pullback.graph.eval_shape import has_shapes_alone
-from pullback.graph.record import Recorder
+from pullback.graph.trace import FunctionTrace
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.shapes import Shape
@@ -88,13 +88,13 @@ def py_function(f: Callable[..., object], *args: Any, result: R = None) -> R:  #
         DTypeError: if it returns a tensor of another dtype.
         CaptureError: for a function without results in a branch or loop of a captured function.
     """
-    trace = trace_now()
+    capture = capture_now()
     expected = tensors(result)
     if has_shapes_alone():
         return like(expected, iter([stop_gradient(leaf) for leaf in leaves(expected)]))  # type: ignore[no-any-return]
     given = operands(args)
     called = HostFunction(f, given, expected)
-    if trace is None:
+    if capture is None:
         found: R = like(expected, iter(called.tensors([x for x in leaves(given) if _is_tensor(x)])))
         return found
     if not leaves(expected):
@@ -193,7 +193,7 @@ class HostKernel:
 @contextmanager
 def beside_traces(device: Device) -> Iterator[None]:
     """Has no tape record, and new tensors be on the real device."""
-    traced = isinstance(as_device(None).backend, Recorder)
+    traced = isinstance(as_device(None).backend, FunctionTrace)
     with tapes(NO_TAPES), device if traced else nullcontext():
         yield
 
@@ -201,25 +201,26 @@ def beside_traces(device: Device) -> Iterator[None]:
 def _call(
     args: Sequence[Tensor], *, function: HostFunction, kinds: tuple[tuple[Shape, DType], ...]
 ) -> list[Tensor]:
-    trace = trace_now()
-    if trace is None:
+    capture = capture_now()
+    if capture is None:
         return function.tensors(args)
-    (args,) = lifted(trace, [args])
-    kernel = HostKernel(function, trace.real_device)
+    (args,) = lifted(capture, [args])
+    kernel = HostKernel(function, capture.real_device)
 
     def zeros(*_: object, **__: object) -> Any:
-        device = trace.real_device
+        device = capture.real_device
         return one_or_all([full(s, 0, dtype=d, device=device)._array for s, d in kinds])
 
     # In a branch or step the values are examples, which the function should not get.
-    example = zeros if isinstance(trace, Subtrace) else kernel
+    example = zeros if isinstance(capture, InnerCapture) else kernel
     op = control_op("py_function", len(kinds))
     arrays = [tensor._array for tensor in args]
     attributes = {"function": function, "kinds": kinds}
-    found: Any = trace._run(op, example, arrays, **attributes)
-    trace._calls[-1] = trace._calls[-1]._replace(kernel=kernel)
+    found: Any = capture.trace._run(op, example, arrays, **attributes)
+    calls = capture.trace._calls
+    calls[-1] = calls[-1]._replace(kernel=kernel)
     results = found if isinstance(found, tuple) else (found,)
-    return [wrap(array, trace.device, CONSTANT) for array in results]
+    return [wrap(array, capture.device, CONSTANT) for array in results]
 
 
 def _kinds(*, kinds: tuple[tuple[Shape, DType], ...], **_: object) -> list[tuple[Shape, DType]]:

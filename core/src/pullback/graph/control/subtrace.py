@@ -23,11 +23,10 @@ from pullback._dispatch.recording import (
 from pullback._symbols import Break
 from pullback._tree import leaves
 from pullback.devices import Device
-from pullback.graph.capture import Traced
-from pullback.graph.changes import Held
+from pullback.graph.capture import Capture, Held
 from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Entry, Graph, Value
-from pullback.graph.record import Recorder
+from pullback.graph.trace import Traced
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
@@ -65,25 +64,25 @@ class OnlyOutside(Break):
     """
 
 
-class Subtrace(Recorder):
-    """The trace of a function in another trace.
+class InnerCapture(Capture):
+    """The capture of a function in another one.
 
     Args:
-        parent: the trace that runs now.
+        parent: the capture that runs now.
         what: the function, for messages: "a branch of pb.cond".
         zeros: whether it computes with zeros in place of the values of the enclosing trace.
     """
 
-    def __init__(self, parent: Recorder, what: str, *, zeros: bool = False) -> None:
+    def __init__(self, parent: Capture, what: str, *, zeros: bool = False) -> None:
         super().__init__(parent.real_device, parent.function_name)
-        self.parent: Recorder = parent
+        self.parent: Capture = parent
         # One program has the guards and numbers of both.
         self.guards, self.places, self.numbers = parent.guards, parent.places, parent.numbers
         self._ambient = parent._ambient
         self.what = what
         self.outside_inputs: list[Outside] = []
         self._zeros = zeros
-        self._lifted: dict[Any, Traced] = {}
+        self._inner: dict[Any, Traced] = {}
         self._alive: list[Any] = []
         state = LOCAL.state
         self._tapes = Tapes(state.tapes, state.recording, state.oldest_serial)
@@ -112,10 +111,10 @@ class Subtrace(Recorder):
         return super().is_outside(device) or self._is_of_parent(device)
 
     def _is_of_parent(self, device: Device) -> bool:
-        trace: Any = self
-        while isinstance(trace, Subtrace):
-            trace = trace.parent
-            if device is trace.device:
+        capture: Any = self
+        while isinstance(capture, InnerCapture):
+            capture = capture.parent
+            if device is capture.device:
                 return True
         return False
 
@@ -126,16 +125,16 @@ class Subtrace(Recorder):
         with self._in_parent():
             outer = self.parent.lift(tensor)
         key = id(outer._array.value), id(outer._node)
-        traced = self._lifted.get(key)
+        traced = self._inner.get(key)
         if traced is None:
-            if outer._array.value.name in self.parent._constants and outer._node in (
+            if outer._array.value.name in self.parent.trace._constants and outer._node in (
                 None,
                 CONSTANT,
             ):
-                traced = self._constant(outer._array.array)
+                traced = self.trace._constant(outer._array.array)
             else:
                 traced = self._read_outside(key, outer, None)
-            self._lifted[key] = traced
+            self._inner[key] = traced
             self._alive.append((outer._array, outer._node))
         # A tape in the function may have begun to watch the tensor.
         return wrap(traced, self.device, tensor._node)
@@ -148,14 +147,14 @@ class Subtrace(Recorder):
         return Traced(array, value)
 
     def _hold(self, variable: Any) -> Held:
-        held = self.effects.variables.get(id(variable))
+        held = self.variables.get(id(variable))
         if held is None:
             with self._in_parent():
                 outer = variable.__pullback_tensor__()
             # Two variables with one value are two inputs: one of them may be written.
             traced = self._read_outside(("variable", id(variable)), outer, variable)
             source: Any = None
-            held = self.effects.variables[id(variable)] = Held(variable, source, traced)
+            held = self.variables[id(variable)] = Held(variable, source, traced)
         return held
 
     def read(self, variable: Any) -> Tensor:
@@ -190,7 +189,7 @@ class Subtrace(Recorder):
         return self.lift(value) if type(value) is Tensor else value
 
     def _only(self, reason: str, way_out: str) -> NoReturn:
-        self.broken = error = OnlyOutside(reason, way_out)
+        self.trace.broken = error = OnlyOutside(reason, way_out)
         raise error
 
     def _only_outside(self, *_: object, **__: object) -> NoReturn:
@@ -230,7 +229,7 @@ class Subtrace(Recorder):
 
 
 def section(
-    parent: Recorder, what: str, f: Callable[..., Any], arguments: Sequence[Native]
+    parent: Capture, what: str, f: Callable[..., Any], arguments: Sequence[Native]
 ) -> Section:
     """Traces a function of tensors in a trace.
 
@@ -238,33 +237,35 @@ def section(
     it may be a branch that is not taken, or a loop without steps.
 
     Args:
-        parent: the trace that runs now.
+        parent: the capture that runs now.
         what: the function, for messages.
         f: takes a tensor for each argument, and returns a structure of tensors.
         arguments: native arrays of the arguments.
     """
     try:
-        return _section(Subtrace(parent, what), f, arguments)
+        return _section(InnerCapture(parent, what), f, arguments)
     except Exception as error:
         try:
-            return _section(Subtrace(parent, what, zeros=True), f, arguments)
+            return _section(InnerCapture(parent, what, zeros=True), f, arguments)
         except Exception:
             raise error from None
 
 
-def _section(trace: Subtrace, f: Callable[..., Any], arguments: Sequence[Native]) -> Section:
-    handles = [trace.argument(trace.example(x), f"x{i}") for i, x in enumerate(arguments)]
+def _section(capture: InnerCapture, f: Callable[..., Any], arguments: Sequence[Native]) -> Section:
+    handles = [capture.trace.argument(capture.example(x), f"x{i}") for i, x in enumerate(arguments)]
     # What is computed with the examples may be a branch that no run takes: it does not warn.
-    with trace.running(), np.errstate(all="ignore"):
+    with capture.running(), np.errstate(all="ignore"):
         result = tensors(f(*handles))
-        outputs = [trace.lift(tensor) for tensor in leaves(result)]
-    held = trace.effects.written
-    graph = trace.graph([tensor._array.value for tensor in outputs] + [h.now.value for h in held])
+        outputs = [capture.lift(tensor) for tensor in leaves(result)]
+    held = capture.written
+    graph = capture.trace.graph(
+        [tensor._array.value for tensor in outputs] + [h.now.value for h in held]
+    )
     inputs: tuple[Entry, ...] = graph.inputs + tuple(
-        Argument(entry.value, len(arguments) + i) for i, entry in enumerate(trace.outside_inputs)
+        Argument(entry.value, len(arguments) + i) for i, entry in enumerate(capture.outside_inputs)
     )
     written = tuple(h.place for h in held)
-    outside = tuple(trace.outside_inputs)
+    outside = tuple(capture.outside_inputs)
     return Section(graph._replace(inputs=inputs), result, outside, written)
 
 

@@ -25,7 +25,6 @@ from pullback._symbols import HostNumber
 from pullback.devices import Device, as_device
 from pullback.graph import joint
 from pullback.graph.call_graph import run_ops
-from pullback.graph.capture import Trace
 from pullback.graph.compiled import function_of
 from pullback.graph.control import vjp
 from pullback.graph.graph import Call, Graph
@@ -42,6 +41,7 @@ from pullback.graph.saved.data_form import (
     graph_of,
 )
 from pullback.graph.signature import equal
+from pullback.graph.trace import Trace
 from pullback.tensor import Tensor, wrap
 
 # They define what graphs call beside the ops of the table.
