@@ -16,7 +16,6 @@ from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_complex
-from pullback.graph import capture
 from pullback.graph.check import check
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import (
@@ -36,7 +35,7 @@ from pullback.graph.passes.simplify import (
     fold_constants,
     simplify,
 )
-from pullback.graph.trace import Trace, Traced
+from pullback.graph.trace import _FIXED, Trace, Traced
 from pullback.spec import OPS
 from pullback.tensor import Tensor
 
@@ -129,7 +128,7 @@ def test_every_op_recorded_simplified_and_printed(name):
             continue
         trace = Trace(as_device("cpu"))
         traced = [trace.argument(one._array, f"x{i}") for i, one in enumerate(flat)]
-        capture._FIXED.discard(op)
+        _FIXED.discard(op)
         with np.errstate(all="ignore"):
             results = case.call(traced)
             if [call.op for call in trace._calls] == [op]:

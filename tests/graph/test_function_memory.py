@@ -15,7 +15,7 @@ from pullback.conformance.case import cases
 from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import same
-from pullback.graph.passes.ready import early_writes, updates_last
+from pullback.graph.running import early_writes, updates_last
 from pullback.shapes import first
 from pullback.spec import ACCUMULATED, OPS
 from pullback.tensor import Tensor

@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback.devices import as_device
-from pullback.graph.passes.ready import early_writes
+from pullback.graph.running import early_writes
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 

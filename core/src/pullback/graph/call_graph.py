@@ -21,9 +21,9 @@ from pullback._dispatch.recording import (
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import is_complex
-from pullback.graph.compiled import function_of
 from pullback.graph.emit import release_last_use
 from pullback.graph.graph import Call, Draw, Graph, Value
+from pullback.graph.running import function_of
 from pullback.graph.trace import Trace, Traced
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap

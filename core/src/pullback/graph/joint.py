@@ -14,10 +14,9 @@ from pullback._symbols import Apart
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph, Pass
 from pullback.graph.capture import Capture
-from pullback.graph.composites import lowered
 from pullback.graph.emit import emit
 from pullback.graph.graph import STOP_GRADIENT, Argument, Call, Graph, Value
-from pullback.graph.passes.simplify import drop_dead, simplify
+from pullback.graph.passes.simplify import drop_dead, lowered, simplify
 from pullback.graph.signature import Part
 from pullback.graph.trace import Traced
 from pullback.plugins.records import Native

@@ -1,4 +1,4 @@
-"""Attributes of objects and classes, found without running anybody's code."""
+"""Attributes found without running anybody's code; arrays and generators of other libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import re
 import struct
 import types
 import weakref
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +19,10 @@ import numpy as np
 from pullback._dispatch.host_state import HostState
 from pullback._once import once_for_each
 from pullback._symbols import HostNumber
-from pullback.graph.foreign import is_framework
 from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.tensor import Tensor
 
+FRAMEWORK = __name__.partition(".")[0]
 #: What a lookup returns that finds nothing.
 ABSENT = object()
 #: The flag of classes that may change, as those in Python do.
@@ -185,3 +185,81 @@ def key_of(key: object) -> Any:
     if type(key) is tuple:
         return tuple(map(key_of, key))
     return key if type(key) is str else (type(key), key if is_plain(key) else id(key))
+
+
+# The framework, and other libraries ---------------------------------------------------------------
+
+_GENERATORS = {("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random")}
+
+
+@once_for_each
+def is_framework(kind: type) -> bool:
+    """Returns whether a class is the framework's."""
+    return str(kind.__module__).partition(".")[0] == FRAMEWORK
+
+
+@once_for_each
+def _is_generator(kind: type) -> bool:
+    """Returns whether a class is one of generators of NumPy or of Python."""
+    return any(
+        (base.__module__.partition("._")[0].removesuffix(".mtrand"), base.__name__) in _GENERATORS
+        for base in kind.__mro__
+    )
+
+
+def generator_of(value: object) -> Any:
+    """The generator of a value that draws: itself, a method, or a module of functions; or None."""
+    if isinstance(value, ModuleType) and value.__name__ in ("random", "numpy.random"):
+        value = value.random
+    if isinstance(value, (MethodType, BuiltinFunctionType)):
+        value = value.__self__
+    return value if _is_generator(type(value)) else None
+
+
+def state_of(generator: Any) -> Any:
+    """The state of a generator; None for one that has none, such as `random.SystemRandom`."""
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    try:
+        return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+    except NotImplementedError:
+        return None
+
+
+def set_state(generator: Any, state: object) -> None:
+    """Has a generator draw again what it drew after `state_of`."""
+    if hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    elif hasattr(generator, "setstate"):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
+
+
+def has_drawn(generator: object, state: object) -> bool:
+    """Returns whether a generator has another state than this one."""
+    return bool(_plain(state_of(generator)) != _plain(state))
+
+
+def _plain(state: object) -> object:
+    """A state with bytes in place of arrays, which `==` compares."""
+    if isinstance(state, dict):
+        return {name: _plain(part) for name, part in state.items()}
+    if isinstance(state, tuple):
+        return tuple(map(_plain, state))
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+@once_for_each
+def is_foreign_array(kind: type) -> bool:
+    """Returns whether a class is one of arrays of another library, whose values are not in Python.
+
+    An `__array__` in Python is followed as it runs, wherever it is installed.
+    """
+    bases = kind.__mro__
+    if issubclass(kind, (np.ndarray, np.generic)) or any(map(is_framework, bases)):
+        return False
+    methods = [vars(base)["__array__"] for base in bases if "__array__" in vars(base)]
+    return any("__dlpack__" in vars(base) for base in bases) or (
+        bool(methods) and type(methods[0]) is not FunctionType
+    )

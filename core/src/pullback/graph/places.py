@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from pullback._symbols import Break
-from pullback.graph.foreign import is_foreign_array, is_framework
 from pullback.graph.host import CONTAINERS, Guard, contents, is_a, is_plain
 from pullback.graph.lookup import (
     ABSENT,
@@ -28,6 +27,8 @@ from pullback.graph.lookup import (
     find,
     found_in,
     in_python,
+    is_foreign_array,
+    is_framework,
     is_input,
     is_iterator,
     is_simple,

@@ -20,8 +20,6 @@ from pullback._settings import SETTINGS
 from pullback._symbols import HostNumber, SharedCount
 from pullback.devices import as_device
 from pullback.graph.capture import Capture
-from pullback.graph.compiled import Compiled, compiled, write_compiled
-from pullback.graph.composites import lowered
 from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.host import (
@@ -34,9 +32,17 @@ from pullback.graph.host import (
     same,
 )
 from pullback.graph.joint import Derivative, Joint
-from pullback.graph.passes.ready import changed, early_writes, ready, updates_in_place
-from pullback.graph.passes.simplify import simplify
+from pullback.graph.passes.simplify import lowered, simplify
 from pullback.graph.returned import Returned
+from pullback.graph.running import (
+    Compiled,
+    changed,
+    compiled,
+    early_writes,
+    ready,
+    updates_in_place,
+    write_compiled,
+)
 from pullback.graph.saved.data_form import save
 from pullback.graph.signature import (
     ABSENT,

@@ -15,22 +15,26 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pullback._symbols import Break, HostNumber
-from pullback.graph.foreign import FRAMEWORK, generator_of, has_drawn, is_framework, state_of
 from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.graph.lookup import (
     ABSENT,
+    FRAMEWORK,
     HEAP_TYPE,
     Found,
     Unknown,
     find,
+    generator_of,
+    has_drawn,
     has_own,
     hides_state,
     in_python,
     is_data_descriptor,
+    is_framework,
     is_input,
     is_simple,
     key_of,
     space_of,
+    state_of,
 )
 from pullback.graph.places import Places
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.foreign import FRAMEWORK
 from pullback.graph.host import is_a, is_plain
-from pullback.graph.lookup import LOST, Unknown, in_python
+from pullback.graph.lookup import FRAMEWORK, LOST, Unknown, in_python
 from pullback.graph.reads import Reads
 
 #: The file of Python's imports.

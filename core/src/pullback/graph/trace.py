@@ -26,7 +26,6 @@ from pullback._symbols import Break, DrawnInt
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import DType
-from pullback.graph.composites import body_of
 from pullback.graph.graph import (
     BARRIER,
     STOP_GRADIENT,
@@ -38,6 +37,7 @@ from pullback.graph.graph import (
     Value,
 )
 from pullback.graph.host import line_of_program
+from pullback.graph.passes.simplify import body_of
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import OPS, Op

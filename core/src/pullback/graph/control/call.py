@@ -27,7 +27,6 @@ from pullback._dispatch.recording import (
 from pullback._tree import each, leaves
 from pullback.dtypes import DType, is_floating
 from pullback.graph.capture import Capture
-from pullback.graph.composites import lowered
 from pullback.graph.emit import emit_explained
 from pullback.graph.graph import (
     BARRIER,
@@ -39,8 +38,8 @@ from pullback.graph.graph import (
     InvalidGraphError,
     Value,
 )
-from pullback.graph.passes.ready import ready
-from pullback.graph.passes.simplify import drop_dead, simplify
+from pullback.graph.passes.simplify import drop_dead, lowered, simplify
+from pullback.graph.running import ready
 from pullback.ops.creation import full
 from pullback.shapes import Shape
 from pullback.spec import Arity, Attribute, Input, Op

@@ -25,11 +25,11 @@ from pullback._symbols import HostNumber
 from pullback.devices import Device, as_device
 from pullback.graph import joint
 from pullback.graph.call_graph import run_ops
-from pullback.graph.compiled import function_of
 from pullback.graph.control import vjp
 from pullback.graph.graph import Call, Graph
 from pullback.graph.host import array_of
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.running import function_of
 from pullback.graph.saved.data_form import (
     ARRAYS,
     FORMAT,
