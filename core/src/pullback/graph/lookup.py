@@ -59,6 +59,11 @@ class Unknown:
 LOST = Unknown()
 
 
+def seen_of(value: Any) -> tuple[Any, ...]:
+    """The objects that a value may be: itself, or what an unknown one may be."""
+    return value.candidates if type(value) is Unknown else (value,)
+
+
 class Found(NamedTuple):
     """An attribute of a class."""
 

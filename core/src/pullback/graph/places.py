@@ -33,6 +33,7 @@ from pullback.graph.lookup import (
     is_iterator,
     is_simple,
     key_of,
+    seen_of,
     slots_of,
     space_of,
 )
@@ -209,13 +210,11 @@ class Places:
 
     def written(self, owner: object, name: object) -> None:
         """Notes that the function sets an attribute, a global or an item."""
-        if is_a(owner, Unknown):
-            for candidate in owner.candidates:
-                self.written(candidate, name)
-        elif self.is_outside(owner) or type(owner) is dict:
-            self.snapshot(owner)
-            if not is_a(owner, CONTAINERS) or is_simple(name):
-                self._written.add((id(owner), key_of(name)))
+        for each in seen_of(owner):
+            if self.is_outside(each) or type(each) is dict:
+                self.snapshot(each)
+                if not is_a(each, CONTAINERS) or is_simple(name):
+                    self._written.add((id(each), key_of(name)))
 
     # Classes ------------------------------------------------------------------------------
 
@@ -253,9 +252,8 @@ class Places:
 
     def special(self, value: object, names: Iterable[str]) -> None:
         """Reads which special methods Python would call for an operation with a value."""
-        candidates = value.candidates if is_a(value, Unknown) else (value,)
-        for candidate in candidates:
-            kind = type(candidate)
+        for each in seen_of(value):
+            kind = type(each)
             if kind.__flags__ & HEAP_TYPE and not is_framework(kind):
                 for name in names:
                     self.special_of(kind, name)
@@ -392,24 +390,14 @@ class Places:
 
     def snapshot(self, container: object) -> None:
         """Keeps what a container holds before the function may write to it."""
-        if is_a(container, Unknown):
-            for candidate in container.candidates:
-                self.snapshot(candidate)
-        elif (
-            is_a(container, CONTAINERS)
-            and id(container) not in self._before
-            and self.is_outside(container)
-        ):
-            self._before[id(container)] = container, contents(container)
+        for each in seen_of(container):
+            if is_a(each, CONTAINERS) and id(each) not in self._before and self.is_outside(each):
+                self._before[id(each)] = each, contents(each)
 
     def outside_of(self, values: Iterable[Any]) -> tuple[Any, ...]:
         """The objects from outside among values."""
-        found: dict[int, Any] = {}
-        for value in values:
-            parts = value.candidates if is_a(value, Unknown) else (value,)
-            for part in parts:
-                if not is_plain(part) and self.is_outside(part):
-                    found[id(part)] = part
+        parts = [part for value in values for part in seen_of(value)]
+        found = {id(x): x for x in parts if not is_plain(x) and self.is_outside(x)}
         return tuple(found.values())
 
 

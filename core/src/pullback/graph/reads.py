@@ -33,6 +33,7 @@ from pullback.graph.lookup import (
     is_input,
     is_simple,
     key_of,
+    seen_of,
     space_of,
     state_of,
 )
@@ -88,9 +89,7 @@ class Reads(Places):
             self.special_of(kind, "__getattribute__")
             return Unknown((owner,) if outside else ())
         found = find(kind, name)
-        if outside and kind.__flags__ & HEAP_TYPE and not is_framework(kind):
-            key = getattr, id(owner), "__class__"
-            self.add(key, getattr, (owner, "__class__"), kind, f"the class of {self.path(owner)}")
+        self.kind_of(owner)
         if found is not None and is_data_descriptor(found.value):
             return self._described(owner, name, found)
         if name in space:
@@ -99,13 +98,8 @@ class Reads(Places):
             if outside and is_a(owner, threading.local) and hasattr(owner, name):
                 return self.place(owner, name, getattr(owner, name))
             if outside:
-                self.add(
-                    (has_own, id(owner), name),
-                    has_own,
-                    (owner, name),
-                    False,
-                    f"{self.path(owner)}.{name}",
-                )
+                key = has_own, id(owner), name
+                self.add(key, has_own, (owner, name), False, f"{self.path(owner)}.{name}")
             if kind.__flags__ & HEAP_TYPE:
                 self.special_of(kind, "__getattr__")
             return Unknown((owner,) if outside else ())
@@ -155,8 +149,7 @@ class Reads(Places):
             self.special_of(meta, "__getattribute__")
             return Unknown((owner,))
         if of_meta is not None and is_data_descriptor(of_meta.value):
-            value = self._described(owner, name, of_meta)
-            return value
+            return self._described(owner, name, of_meta)
         value = self.entry(owner, name, found)
         if found is None:
             if of_meta is not None:
@@ -257,9 +250,7 @@ class Reads(Places):
             self.given(key)
             return Unknown()
         if kind is types.MappingProxyType:
-            (under,) = gc.get_referents(container)
-            self.register(under, self.path(container))
-            return self.item(under, key)
+            return self.item(self._under(container), key)
         if not is_a(container, (dict, list, tuple)) or not is_simple(key):
             self.special(container, ("__getitem__", "__class_getitem__"))
             return Unknown((*self.given(container), *self.given(key)))
@@ -292,12 +283,14 @@ class Reads(Places):
             self.register(value, path)
         return value
 
+    def _under(self, proxy: object) -> Any:
+        (under,) = gc.get_referents(proxy)
+        return self.register(under, self.path(proxy))
+
     def contains(self, container: object, key: object) -> None:
         """Reads whether a container has a key."""
         if type(container) is types.MappingProxyType:
-            (under,) = gc.get_referents(container)
-            self.contains(self.register(under, self.path(container)), key)
-            return
+            container = self._under(container)
         if is_a(container, (dict, set)) and is_simple(key) and self.is_outside(container):
             if (id(container), key_of(key)) in self._written:
                 return
@@ -374,7 +367,7 @@ class Reads(Places):
 
     def _reject_state(self, owner: object, name: str) -> None:
         """Ends the trace where a method in C reads what no guard compares."""
-        for each in owner.candidates if is_a(owner, Unknown) else (owner,):
+        for each in seen_of(owner):
             if (
                 self.is_outside(each)
                 and not is_a(each, type)
@@ -447,7 +440,7 @@ class Reads(Places):
 
     def kind_of(self, value: object, *_: Any) -> Any:
         """Reads the class of an object."""
-        for each in value.candidates if is_a(value, Unknown) else (value,):
+        for each in seen_of(value):
             kind = type(each)
             may_change = kind.__flags__ & HEAP_TYPE and not is_framework(kind)
             if may_change and not is_a(each, type) and self.is_outside(each):

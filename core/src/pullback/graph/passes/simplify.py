@@ -264,9 +264,9 @@ def with_ends(graph: Graph, same: Mapping[Value, Value]) -> Graph:
 
 # Composites without a kernel ----------------------------------------------------------------------
 
-# One call, with the calls of its body inside: where gradients flow through a graph later, as through
-# that of a loop, a composite has its rule, as op by op, and not the derivative of its body. What runs
-# has the calls of the body.
+# One call, with the calls of its body inside: where gradients flow through a graph later, as those
+# of a loop do, a composite has its rule, as op by op, and not the derivative of its body.
+# What runs has the calls of the body.
 
 
 class Body:
