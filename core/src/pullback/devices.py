@@ -129,6 +129,20 @@ class Device:
         return device, (f"{self.backend.name}:{self.kind}:{self.index}",)
 
 
+class StandIn(Device):
+    """The device of a trace or a batch, in place of a real one: for the function, equal to it."""
+
+    __slots__ = ("real",)
+
+    real: Device
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self.real
+
+    # Tables have entries of their own for each of the two.
+    __hash__ = Device.__hash__
+
+
 DeviceLike: TypeAlias = Annotated[Device | str, "DeviceLike"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pullback import errors
-from pullback.devices import Device
+from pullback.devices import Device, StandIn
 from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.shapes import Shape
 from pullback.tensor import Tensor, wrap
@@ -61,30 +61,22 @@ class Batched:
         self.shape: Shape = shape if run is None else shape[1:]
 
 
-class BatchDevice(Device):
-    """The device of a batch of what is on another one: for the function, equal to that."""
+class BatchDevice(StandIn):
+    """The device of a batch of what is on another one."""
 
-    __slots__ = ("inner",)
-
-    inner: Device
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other == self.inner
-
-    # Tables have entries of their own for each of the two.
-    __hash__ = Device.__hash__
+    __slots__ = ()
 
     def lift(self, tensor: Tensor) -> Tensor | None:
         """A tensor of a device below as the value of every item; None for other devices."""
         if tensor._device is self:
             return tensor
-        inner = tensor if tensor._device is self.inner else self.inner.lift(tensor)
+        inner = tensor if tensor._device is self.real else self.real.lift(tensor)
         # A tape inside the batch has watched the tensor by its node, one outside as well.
         return None if inner is None else wrap(Batched(inner, None), self, tensor._node)
 
     def holds_anywhere(self, condition: Tensor) -> bool:
         """Returns whether any element of any item is true."""
-        return self.inner.holds_anywhere(condition._array.tensor)
+        return self.real.holds_anywhere(condition._array.tensor)
 
     def text_of(self, tensor: Tensor) -> str | None:
         """The kind of an item, where the items have other values."""
@@ -97,7 +89,7 @@ class BatchDevice(Device):
 
     def stands_on(self, device: Device) -> bool:
         """Returns whether it is a batch of what is on a device, or that device itself."""
-        return device is self or self.inner.stands_on(device)
+        return device is self or self.real.stands_on(device)
 
 
 def run_of(arrays: Iterable[Batched | None]) -> VmapCall | None:

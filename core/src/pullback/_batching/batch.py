@@ -43,7 +43,7 @@ class BatchBackend(Backend):
         self.dtypes, self.storage_dtypes = below.dtypes, below.storage_dtypes
         self.public_dtypes = below.public_dtypes
         self.device = device = BatchDevice()
-        device.inner = device.native = inner
+        device.real = device.native = inner
         device.backend = self
         device.kind, device.index = inner.kind, inner.index
         device.tables = self.tables
@@ -80,7 +80,7 @@ class BatchBackend(Backend):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _create(self, op: Op, /, **attributes: Any) -> Batched:
-        call = BatchedOp(op, 1, {**attributes, "device": self.device.inner})
+        call = BatchedOp(op, 1, {**attributes, "device": self.device.real})
         if "counter" not in attributes:
             return Batched(call.on(), None)
         runs: list[Any] = LOCAL.state.runs
@@ -114,6 +114,6 @@ def device_on(inner: Device) -> BatchDevice:
     """The device of batches of what is on another one; there is one for each."""
     known: dict[tuple[str, int], BatchDevice] = vars(inner.backend).setdefault("_batches", {})
     device = known.get((inner.kind, inner.index))
-    if device is None or device.inner is not inner:
+    if device is None or device.real is not inner:
         device = known[inner.kind, inner.index] = BatchBackend(inner).device
     return device

@@ -79,7 +79,7 @@ class Capture:
     def __init__(self, device: Device, name: str) -> None:
         #: What records the kernel calls.
         self.trace = FunctionTrace(device, name, self)
-        self.device = self.trace.device
+        self.device: Device = self.trace.device
         self.real_device = device
         self.function_name = name
         #: The capture in which this one is, as that of a branch.

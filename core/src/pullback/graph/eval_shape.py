@@ -29,7 +29,7 @@ from pullback._dispatch.recording import (
 )
 from pullback._symbols import TRACES, Break
 from pullback._tree import each, leaves, like
-from pullback.devices import Device, as_device
+from pullback.devices import Device, StandIn, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel
@@ -133,18 +133,10 @@ class Meta:
         self.dtype = dtype
 
 
-class MetaDevice(Device):
-    """A device without values: for the function, equal to the real one."""
+class MetaDevice(StandIn):
+    """A device without values."""
 
-    __slots__ = ("real",)
-
-    real: Device
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other == self.real
-
-    # Tables have entries of their own for each of the two.
-    __hash__ = Device.__hash__
+    __slots__ = ()
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor without its values; a tape has watched it by its node."""

@@ -24,7 +24,7 @@ from pullback._dispatch.recording import LOCAL, paused, uncaptured, unseen
 from pullback._dispatch.results import native_arrays
 from pullback._symbols import Break, DrawnInt
 from pullback._tree import each
-from pullback.devices import Device
+from pullback.devices import Device, StandIn
 from pullback.dtypes import DType
 from pullback.graph.graph import (
     BARRIER,
@@ -56,20 +56,6 @@ class Traced:
         self.value = value
         self.shape = value.shape
         self.dtype = value.dtype
-
-
-class TracedDevice(Device):
-    """The device of a captured function's trace: for the function, equal to the real one."""
-
-    __slots__ = ("real",)
-
-    real: Device
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other == self.real
-
-    # Tables have entries of their own for each of the two.
-    __hash__ = Device.__hash__
 
 
 class _Tables(dict[int, "_Table"]):
@@ -146,16 +132,13 @@ class Trace(Backend):
         self._constants: dict[str, Native] = {}
         #: False if values were read: the recorded calls may then depend on them.
         self.sound = True
-        self.device = traced = self._new_device(device)
+        self.device = traced = StandIn()
+        traced.real = device
         traced.backend = self
         traced.kind, traced.index, traced.native = device.kind, device.index, device.native
         traced.tables = self._tables = _Tables(self)  # type: ignore[assignment]
         traced.constants = {}
         traced._str = str(device)
-
-    def _new_device(self, real: Device) -> Device:
-        """A device for the trace, in place of a real one."""
-        return Device()
 
     # Making a graph -------------------------------------------------------------------------------
 
@@ -310,11 +293,6 @@ class FunctionTrace(Trace):
         #: the values in the graph, and the array that has to be there first.
         self._renewed: dict[Value, Traced] | None = None
         self._after: Traced | None = None
-
-    def _new_device(self, real: Device) -> Device:
-        device = TracedDevice()
-        device.real = real
-        return device
 
     def enter(self, kind: Callable[..., Any], letter: str, array: Native, *more: object) -> Traced:
         """An input of another kind than an argument."""
