@@ -13,7 +13,15 @@ from pullback._autodiff.tape import GradientTape
 from pullback._batching.sealed import is_recorded_below, sealed
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.general_vjp import pairs
-from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, capturing, reachable
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    Node,
+    Output,
+    capturing,
+    node_of,
+    reachable,
+)
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.dtypes import DType
@@ -172,12 +180,7 @@ def _attach(
     handles = [wrap(tensor._array, tensor._device, CONSTANT) for tensor in outputs]
     if any(parent is not None for parent in parents):
         state = LOCAL.state
-        node = Node()
-        node.serial = state.next_serial()
-        node.op = custom
-        node.parents = tuple(parents)
-        node.saved = grad_fn
-        node.device = None
+        node = node_of(custom, parents, grad_fn)
         for position, handle in enumerate(handles):
             if dtypes.is_floating(handle.dtype):
                 handle._node = Output(state.next_serial(), node, position)

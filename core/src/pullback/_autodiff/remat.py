@@ -23,6 +23,7 @@ from pullback._dispatch.recording import (
     Output,
     announce_call,
     capturing,
+    node_of,
     reachable,
 )
 from pullback._tree import leaves, like
@@ -105,12 +106,7 @@ class Repeated(Generic[P, R]):
         if not parents:
             return result
         call.kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
-        node = Node()
-        node.serial = state.next_serial()
-        node.op = _Remat(self.__name__)
-        node.parents = tuple(parents)
-        node.saved = call
-        node.device = None
+        node = node_of(_Remat(self.__name__), parents, call)
         handles = []
         for position, tensor in enumerate(outputs):
             is_moving = tensor._node not in (None, CONSTANT) and is_floating(tensor.dtype)

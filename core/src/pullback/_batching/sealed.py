@@ -16,7 +16,7 @@ from pullback._batching.arrays import BatchDevice, Batched, again, run_of, whole
 from pullback._dispatch import general_vjp
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.convert import flatten
-from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, paused, reachable
+from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, node_of, paused, reachable
 from pullback._tree import each
 from pullback.ops.reductions import sum
 from pullback.spec import Op
@@ -113,12 +113,7 @@ def sealed(
     nodes: list[Node] = [CONSTANT] * len(handles)
     if any(parent is not None for parent in parents):
         next_serial = LOCAL.state.next_serial
-        node = Node()
-        node.serial = next_serial()
-        node.op = _Sealed(name, handles, backward_below)
-        node.parents = tuple(parents)
-        node.saved = ()
-        node.device = None
+        node = node_of(_Sealed(name, handles, backward_below), parents, ())
         nodes = [
             Output(next_serial(), node, position) if dtypes.is_floating(handle.dtype) else CONSTANT
             for position, handle in enumerate(handles)

@@ -453,6 +453,14 @@ class uncaptured(unfollowed):
         super().__exit__()
 
 
+def node_of(op: Any, parents: Iterable[Node | None], saved: Any, device: Any = None) -> Node:
+    """The node of a call of something other than an op, with the next serial number."""
+    node = Node()
+    node.serial = LOCAL.state.next_serial()
+    node.op, node.parents, node.saved, node.device = op, tuple(parents), saved, device
+    return node
+
+
 def reachable(node: Node, oldest_serial: int) -> Node | None:
     """`node` if a recording tape may see it, else None: stale nodes are released.
 

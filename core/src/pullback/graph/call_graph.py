@@ -16,6 +16,7 @@ from pullback._dispatch.recording import (
     Output,
     capturing,
     may_record,
+    node_of,
     reachable,
 )
 from pullback._tree import each
@@ -104,12 +105,7 @@ class CallGraph:
         parents = [None if n is None else reachable(n, state.oldest_serial) for n in nodes]
         if not any(parent is not None for parent in parents):
             return
-        node = Node()
-        node.serial = state.next_serial()
-        node.op = self
-        node.parents = tuple(parents)
-        node.saved = saved
-        node.device = self.forward.device
+        node = node_of(self, parents, saved, self.forward.device)
         for position, result in enumerate(results):
             result._node = Output(state.next_serial(), node, position)
 

@@ -21,6 +21,7 @@ from pullback._dispatch.recording import (
     Node,
     Output,
     capturing,
+    node_of,
     reachable,
     uncaptured,
 )
@@ -123,16 +124,13 @@ def _attach(
 ) -> None:
     state = LOCAL.state
     oldest = state.oldest_serial
-    node = Node()
-    node.serial = state.next_serial()
-    node.op = ControlNode(op, attributes)
-    node.parents = tuple(
+    parents = [
         None
         if tensor._node is None or not is_floating(tensor.dtype)
         else reachable(tensor._node, oldest)
         for tensor in leaves([*inputs])
-    )
-    node.device = results[0]._device
+    ]
+    node = node_of(ControlNode(op, attributes), parents, None, results[0]._device)
     for position, result in enumerate(results):
         if is_floating(result.dtype):
             result._node = Output(state.next_serial(), node, position)
