@@ -178,7 +178,8 @@ def optimizers() -> Iterator[tuple[str, Callable[[], object]]]:
     def stepped(one: Kind) -> object:
         optimizer = one.made()
         if one.kind is not pb.optimizers.LossScale:
-            optimizer.apply_gradients([(pb.ones(2), pb.Variable([1.0, 2.0]))])
+            variable = pb.Variable([1.0, 2.0])
+            optimizer.minimize(lambda: pb.sum(variable * variable))
         return optimizer
 
     for one in optimizer_kinds():

@@ -158,7 +158,7 @@ _OPTIMIZERS = {
     "lr_scheduler": "write `pb.optimizers.schedules`",
     "LossScaleOptimizer GradScaler": "write `pb.optimizers.LossScale(optimizer)`",
     "clip_grad_norm_": "write `pb.optimizers.Adam(clip_global_norm=1.0)`",
-    "LBFGS Ftrl RAdam Rprop ASGD Muon": "not here: write a `pb.optimizers.Optimizer` of your own",
+    "Ftrl RAdam Rprop ASGD Muon": "not here: write a `pb.optimizers.Optimizer` of your own",
     "adam": "write `pb.optimizers.Adam(0.001)`",
     "sgd": "write `pb.optimizers.SGD(0.01)`",
 }  # fmt: skip

@@ -10,11 +10,13 @@ from pullback._foreign_names.objects import OPTIMIZER
 from pullback.optimizers import schedules
 from pullback.optimizers.adaptive import Adadelta, Adafactor, Adagrad, RMSprop
 from pullback.optimizers.algorithms import LAMB, SGD, Adam, Adamax, AdamW, Lion, Nadam
+from pullback.optimizers.lbfgs import LBFGS
 from pullback.optimizers.loss_scale import LossScale
 from pullback.optimizers.optimizer import Optimizer, OptimizerOptions
 
 __all__ = [
     "LAMB",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adafactor",
