@@ -271,6 +271,7 @@ def dice(
     Raises:
         ShapeError: for shapes that differ.
     """
+    epsilon = as_float(epsilon, "epsilon")
     t, p = of_one_shape("dice", targets, predictions)
     axes = tuple(range(1, p.ndim))
     common = 2 * reduce_sum(t * p, axis=axes)

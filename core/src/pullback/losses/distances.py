@@ -170,7 +170,7 @@ def gaussian_negative_log_likelihood(
         raise errors.ShapeError(
             f"{name}: variances of shape {v.shape} do not broadcast to means of shape {m.shape}"
         )
-    v = maximum(v, epsilon)
+    v = maximum(v, as_float(epsilon, "epsilon"))
     return reduced(name, (log(2 * math.pi * v) + (t - m) ** 2 / v) / 2, weights, reduction)
 
 

@@ -69,7 +69,7 @@ def triplet_margin(
     p, a = of_one_shape(name, positives, anchors, "positives and anchors")
     n, a = of_one_shape(name, negatives, a, "negatives and anchors")
     near, far = vector_norm(a - p, axis=-1), vector_norm(a - n, axis=-1)
-    return reduced(name, maximum(near - far + margin, 0), weights, reduction)
+    return reduced(name, maximum(near - far + as_float(margin, "margin"), 0), weights, reduction)
 
 
 def info_nce(
