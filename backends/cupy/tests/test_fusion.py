@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.graph.capture import Trace
 from pullback.graph.check import check
 from pullback.graph.emit import emit
 from pullback.graph.graph import Fused
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.trace import Trace
 from pullback_cupy import compile as compiling
 from pullback_cupy import driver, fused_ops, fused_source, fusion
 
