@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -100,6 +101,7 @@ def helper(tmp_path_factory):
 class TestProcesses:
     def test_same_elements_in_order(self, helper, running):
         dataset = ints(12).map(helper.double, parallel=2, processes=True).repeat(2)
+        dataset = pickle.loads(pickle.dumps(dataset))
         pairs = list(dataset)
         assert [int(x) for x, _ in pairs] == [*range(0, 24, 2)] * 2
         assert all(type(x) is pb.Tensor for x, _ in pairs)

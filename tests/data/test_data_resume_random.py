@@ -1,15 +1,17 @@
-"""Random pipelines of all sources and stages, resumed at every position.
+"""Random pipelines of all sources and stages, resumed at every position, pickled and copied.
 
 Each is compared with the undisturbed run of the same pipeline, bit for bit: the rest of the
-elements, their kinds, and the error in the place of an element, if there is one. A pipeline is
-made anew for each run, as a program that begins again does.
+elements, their kinds, and the error in the place of an element, if there is one. A pipeline that is
+resumed is made anew for each run, as a program that begins again does.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import gzip
 import json
+import pickle
 import random
 
 import numpy as np
@@ -68,6 +70,18 @@ def rows(*parts):
     return np.arange(number(parts) % 4)
 
 
+def ragged(size):
+    return [[i] * (i % 3) for i in range(size)]
+
+
+def parts_of(example):
+    return example["n"], example["name"]
+
+
+def bytes_of(record):
+    return np.frombuffer(record, np.uint8)
+
+
 class Stateful:
     """Numbers with a position that can be set, as grain's loaders have it."""
 
@@ -114,16 +128,16 @@ class Sequence:
 # ---------------------------------------------------------------------------------------------
 # Pipelines.
 
+#: What examples of a file lack.
+LACKING = {("name", 2), ("n", 5)}
 #: Sources by name: functions of the size and the folder with files.
 SOURCES = {
     "range": lambda size, folder: Dataset.range(size),
     "slices": lambda size, folder: Dataset.from_tensor_slices(
         (np.arange(size) * 7, [f"name {i}" for i in range(size)], np.ones((size, 2)))
     ),
-    "generator": lambda size, folder: Dataset.from_generator(lambda: iter(range(size))),
-    "lengths": lambda size, folder: Dataset.from_generator(
-        lambda: [[i] * (i % 3) for i in range(size)]
-    ),
+    "generator": lambda size, folder: Dataset.from_generator(functools.partial(range, size)),
+    "lengths": lambda size, folder: Dataset.from_generator(functools.partial(ragged, size)),
     "list": lambda size, folder: Dataset.from_iterable(list(range(size))),
     "sequence": lambda size, folder: Dataset.from_iterable(Sequence(size)),
     "stateful": lambda size, folder: Dataset.from_iterable(Stateful(size)),
@@ -131,11 +145,13 @@ SOURCES = {
     "zipped lines": lambda size, folder: Dataset.from_text_lines(
         [folder / "a.txt.gz"], compression="gzip"
     ),
-    "records": lambda size, folder: Dataset.from_tfrecord(folder / "records").map(
-        lambda record: np.frombuffer(record, np.uint8)
-    ),
+    "records": lambda size, folder: Dataset.from_tfrecord(folder / "records").map(bytes_of),
+    "examples": lambda size, folder: Dataset.from_tfrecord(
+        folder / "examples",
+        {"n": pb.data.Feature((), "int64"), "name": pb.data.Feature((1,), "str", default=["none"])},
+    ).map(parts_of),
     "files": lambda size, folder: Dataset.from_files(str(folder / "*.txt")).interleave(
-        lambda path: Dataset.from_text_lines(path), cycle=2
+        Dataset.from_text_lines, cycle=2
     ),
 }  # fmt: skip
 
@@ -291,6 +307,63 @@ def check_skips(pipeline, seed):
         single.close()
 
 
+def roundtrip(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def check_copies(pipeline, seed):
+    """Compares what is pickled or copied in the middle of a pass with the pipeline itself."""
+    choose = random.Random(seed)
+    data = pipeline.dataset()
+    passes = [events(iter(data), 1000) for _ in range(pipeline.passes)]
+    iterator = iter(data)
+    done = [event(iterator.next) for _ in range(choose.randint(0, 8))]
+    if any(kind == "error" for kind, _ in done):
+        return  # what lies behind an error is not said
+    others = {how: how((data, iterator)) for how in (roundtrip, copy.deepcopy)}
+    expected = events(iterator), events(iter(data)), length(data)
+    for how, (other, its) in others.items():
+        found = events(its), events(iter(other)), length(other)
+        assert found == expected, (pipeline.text, how.__name__, passes, done)
+    if expected[0][-1][0] == "end":
+        assert event(roundtrip(iterator).next) == ("end", ""), (pipeline.text, "closed")
+
+
+def length(data):
+    try:
+        return len(data)
+    except TypeError:
+        return None
+
+
+#: Stages and sources of a part that cannot be pickled, by what the error says of it.
+UNPICKLED = {
+    "the function of map": lambda data: data.map(lambda *parts: parts[0]),
+    "the function of filter": lambda data: data.filter(lambda *parts: True),
+    "the function of interleave": lambda data: data.interleave(lambda *parts: Dataset.range(2)),
+    "the function of from_generator": lambda data: data.zip(
+        Dataset.from_generator(lambda: iter(range(9)))
+    ),
+    "the argument of from_iterable": lambda data: data.concatenate(
+        Dataset.from_iterable([lambda: 1]).take(0)
+    ),
+    "open_ of a Dataset": lambda data: data.zip(Dataset(lambda epoch: data.open(epoch))),
+}
+
+
+def check_errors(pipeline, what):
+    """Checks that a part somewhere in a pipeline that cannot be pickled is named, and copied."""
+    place = random.Random(pipeline.text).randrange(len(pipeline.stages) + 1)
+    pipeline.stages.insert(place, (what, UNPICKLED[what]))
+    data = pipeline.dataset()
+    for one in (data, iter(data)):
+        with pytest.raises(pb.errors.InputTypeError, match=f"{what}.*top of a module"):
+            pickle.dumps(one)
+    for how in (copy.copy, copy.deepcopy):
+        other = how(data)
+        assert events(iter(other)) == events(iter(data)), (pipeline.text, how.__name__)
+
+
 def result(function, count):
     return event(lambda: as_tensors(function(count)))
 
@@ -305,6 +378,12 @@ def folder(tmp_path_factory):
     with pb.data.TFRecordWriter(place / "records") as writer:
         for i in range(6):
             writer.write(bytes(range(i)))
+    with pb.data.TFRecordWriter(place / "examples") as writer:
+        for i in range(6):
+            # One without the optional feature, the last without the other.
+            example = {"n": i, "name": f"name {i}"}
+            known = {k: v for k, v in example.items() if (k, i) not in LACKING}
+            writer.write(pb.data.encode_example(known))
     return place
 
 
@@ -318,6 +397,17 @@ def test_skipping_is_reading(folder):
         check_skips(Pipeline(seed, folder), seed)
 
 
+def test_pickles_and_copies(folder):
+    for seed in range(3 * QUICK):
+        check_copies(Pipeline(seed, folder), seed)
+
+
+def test_what_cannot_be_pickled_is_named(folder):
+    for seed in range(QUICK):
+        for what in UNPICKLED:
+            check_errors(Pipeline(seed, folder), what)
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("part", range(8))
 def test_many_pipelines(folder, part):
@@ -325,3 +415,4 @@ def test_many_pipelines(folder, part):
         pipeline = Pipeline(seed, folder)
         check(pipeline)
         check_skips(pipeline, seed)
+        check_copies(pipeline, seed)

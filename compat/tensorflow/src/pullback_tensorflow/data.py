@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pullback import data, errors
@@ -30,7 +31,7 @@ class Dataset(data.Dataset):
     @staticmethod
     def from_tensors(tensors: Any) -> Dataset:
         """One element."""
-        return _own(data.Dataset.from_generator(lambda: [tensors]))
+        return _own(data.Dataset.from_generator(partial(list, (tensors,))))
 
     @staticmethod
     def from_generator(

@@ -21,7 +21,7 @@ from pullback.data.elements import Element, as_tensors
 from pullback.data.processes import died
 from pullback.data.source import Cursor, Position
 from pullback.data.stages import MapCursor, Stage
-from pullback.devices import Device
+from pullback.devices import Device, as_device
 
 #: An element and the position behind it, or the error in its place.
 Made: TypeAlias = "tuple[Element, Position, BaseException | None]"
@@ -30,10 +30,10 @@ Made: TypeAlias = "tuple[Element, Position, BaseException | None]"
 class PrefetchCursor(Stage):
     """Elements made ahead in a thread of their own."""
 
-    def __init__(self, source: Cursor, size: int, device: Device) -> None:
+    def __init__(self, source: Cursor, size: int) -> None:
         super().__init__(source)
         self.size = size
-        self.device = device
+        self.device = as_device(None)
         self.position: Position = source.state()
         self.feed: Feed[Made] | None = None
         self.done = False

@@ -6,32 +6,30 @@ so that calls can be chained.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from pullback import errors
 from pullback._replacing import as_path
-from pullback.data import iterables
+from pullback.data import iterables, lengths, opening
 from pullback.data import processes as worker_processes
-from pullback.data.ahead import ParallelMapCursor, PrefetchCursor
-from pullback.data.background import Threads
+from pullback.data.ahead import PrefetchCursor
 from pullback.data.caching import CacheCursor, MemoryCursor
-from pullback.data.calls import call_on_tensors, check_takes_generator
-from pullback.data.combining import ConcatenateCursor, InterleaveCursor, ZipCursor
+from pullback.data.calls import check_takes_generator
+from pullback.data.combining import ConcatenateCursor, InterleaveCursor
 from pullback.data.elements import Element
 from pullback.data.example import Feature, checked_features
 from pullback.data.files import Files, LinesCursor, check_compression, find
 from pullback.data.iterator import Iterator
-from pullback.data.shuffling import BufferCursor
-from pullback.data.slices import IndexCursor, Indexed, Items, Slices, integers, shuffled
+from pullback.data.pickling import Pickled, check
+from pullback.data.slices import IndexCursor, Indexed, Items, Slices, integers
 from pullback.data.source import Cursor, Epoch, at_least, check_function, checked_sources
 from pullback.data.stages import (
     BatchCursor,
     EnumerateCursor,
     FilterCursor,
-    MapCursor,
     PaddedBatchCursor,
     RepeatCursor,
     ShardCursor,
@@ -41,7 +39,6 @@ from pullback.data.stages import (
     WindowCursor,
 )
 from pullback.data.tfrecord import RecordCursor
-from pullback.devices import as_device
 from pullback.random import default_generator
 from pullback.shapes import as_int
 
@@ -51,12 +48,13 @@ __all__ = ["Dataset"]
 Open: TypeAlias = Callable[..., Cursor]
 
 
-class Dataset:
+class Dataset(Pickled):
     """A pipeline of stages; iterating over it yields its elements as tensors.
 
     Each iteration is a pass of its own: a shuffled dataset comes in another order, which its seed
     and the number of the pass decide. A checkpoint of the dataset holds the number of passes begun,
-    a checkpoint of `iter(dataset)` the position within a pass.
+    a checkpoint of `iter(dataset)` the position within a pass. Pickles hold the same, where the
+    functions and objects that users gave can be pickled.
 
     Args:
         open_: opens a pass, from its number and, if there is one, the seed.
@@ -87,6 +85,8 @@ class Dataset:
         self._seed = seed
         self._elements = elements
         self._passes = 0
+        if not isinstance(open_, partial):
+            self.given("open_ of a Dataset", open_)
 
     # Passes --------------------------------------------------------------------------------------
 
@@ -128,6 +128,15 @@ class Dataset:
     ) -> Dataset:
         """Returns a dataset that draws from this one, and from those beside it."""
         return Dataset(open_, length, sources=(self, *beside), seed=seed)
+
+    def _then(
+        self,
+        kind: Callable[..., Cursor],
+        *options: object,
+        length: Callable[[], int] | None = None,
+    ) -> Dataset:
+        """Returns a stage whose cursor takes that of this one, and options."""
+        return self._stage(partial(opening.through, kind, self, options), length)
 
     # Seeds and state -----------------------------------------------------------------------------
 
@@ -214,7 +223,8 @@ class Dataset:
         [(0, 0), (1, 1), (2, 4)]
         """
         check_function("from_generator", function, "that makes an iterable")
-        return Dataset(lambda epoch: iterables.IterableCursor(function))
+        made = Dataset(partial(opening.begun, iterables.IterableCursor, function))
+        return made.given("the function of from_generator", function)
 
     @staticmethod
     def from_iterable(iterable: Any) -> Dataset:
@@ -237,9 +247,12 @@ class Dataset:
         """
         iterables.check(iterable)
         if iterables.is_sequence(iterable):
-            return Dataset(elements=Items(iterable))
-        length = (lambda: len(iterable)) if hasattr(iterable, "__len__") else None
-        return Dataset(lambda epoch: iterables.IterableCursor(lambda: iterable), length)
+            made = Dataset(elements=Items(iterable))
+        else:
+            again = partial(iterables.itself, iterable)
+            length = partial(len, iterable) if hasattr(iterable, "__len__") else None
+            made = Dataset(partial(opening.begun, iterables.IterableCursor, again), length)
+        return made.given("the argument of from_iterable", iterable)
 
     @staticmethod
     def from_files(files: Files) -> Dataset:
@@ -267,7 +280,7 @@ class Dataset:
         """
         check_compression(compression)
         paths = find(files)
-        return Dataset(lambda epoch: LinesCursor(paths, compression, encoding))
+        return Dataset(partial(opening.begun, LinesCursor, paths, compression, encoding))
 
     @staticmethod
     def from_tfrecord(
@@ -292,7 +305,7 @@ class Dataset:
         check_compression(compression)
         paths = find(files)
         wanted = checked_features(features)
-        return Dataset(lambda epoch: RecordCursor(paths, compression, wanted))
+        return Dataset(partial(opening.begun, RecordCursor, paths, compression, wanted))
 
     # Order ---------------------------------------------------------------------------------------
 
@@ -309,37 +322,32 @@ class Dataset:
             InputValueError: for a buffer size below 1, or None for data without numbers.
         """
         at_least("shuffle", buffer_size, 1)
-        elements = self._elements
-        if elements is None and buffer_size is None:
+        if self._elements is None and buffer_size is None:
             raise errors.InputValueError(
                 "shuffle() without a size needs elements with numbers, right after "
                 "from_tensor_slices; elsewhere pass the number of elements to draw from"
             )
 
-        def open_(epoch: Epoch, seed: int) -> Cursor:
-            if elements is not None and (buffer_size is None or buffer_size >= elements.size):
-                return shuffled(elements, seed, epoch)
-            assert buffer_size is not None
-            return BufferCursor(self.open(epoch), buffer_size, seed, epoch)
-
         seed = _drawn_seed() if seed is None else as_int(seed, "shuffle: an integer seed")
-        return self._stage(open_, lambda: len(self), seed=seed)
+        return self._stage(
+            partial(opening.shuffle, self, self._elements, buffer_size),
+            partial(len, self),
+            seed=seed,
+        )
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Several passes: `count` of them, or infinitely many."""
         at_least("repeat", count, 0)
         return self._stage(
-            lambda epoch: RepeatCursor(self.open, epoch, count),
-            None if count is None else lambda: count * len(self),
+            partial(RepeatCursor, self.open, count),
+            None if count is None else partial(lengths.repeated, self, count),
         )
 
     def concatenate(self, *others: Dataset) -> Dataset:
         """The elements of this dataset, then those of others."""
         datasets = (self, *others)
         return self._stage(
-            lambda epoch: ConcatenateCursor(datasets, epoch),
-            lambda: sum(len(dataset) for dataset in datasets),
-            beside=others,
+            partial(ConcatenateCursor, datasets), partial(lengths.joined, datasets), beside=others
         )
 
     def zip(self, *others: Dataset) -> Dataset:
@@ -359,9 +367,7 @@ class Dataset:
                 f"pb.data.Dataset.zip(first, second) without a tuple around them"
             )
         return self._stage(
-            lambda epoch: ZipCursor([dataset.open(epoch) for dataset in datasets]),
-            lambda: min(len(dataset) for dataset in datasets),
-            beside=others,
+            partial(opening.zipped, datasets), partial(lengths.zipped, datasets), beside=others
         )
 
     def interleave(
@@ -383,7 +389,8 @@ class Dataset:
         check_function("interleave", function, "that returns a dataset")
         at_least("interleave", cycle, 1)
         at_least("interleave", block, 1)
-        return self._stage(lambda epoch: InterleaveCursor(self.open, function, cycle, block, epoch))
+        made = self._stage(partial(InterleaveCursor, self.open, function, cycle, block))
+        return made.given("the function of interleave", function)
 
     # One element after another -------------------------------------------------------------------
 
@@ -417,48 +424,34 @@ class Dataset:
         at_least("map", parallel, 1)
         if seed is not None:
             check_takes_generator(function)
-        count = parallel
         shared: worker_processes.SharedProcesses | None = None
         if processes:
-            worker_processes.check(function)
-            count = count or os.cpu_count() or 1
-            shared = worker_processes.SharedProcesses(function, count)
-
-        def open_(epoch: Epoch, seed: int | None = None) -> Cursor:
-            each = MapCursor(self.open(epoch), function, seed, epoch)
-            if count is None:
-                return each
-            if shared is not None:
-                return ParallelMapCursor(each, shared.hold(), 2 * count)
-            call = functools.partial(call_on_tensors, function)
-            return ParallelMapCursor(each, Threads(call, count, as_device(None)), 2 * count)
-
-        return self._stage(open_, lambda: len(self), seed=seed)
+            alternative = ", or leave out processes=True for threads"
+            check("the function of map", function, alternative)
+            parallel = parallel or os.cpu_count() or 1
+            shared = worker_processes.SharedProcesses(function, parallel)
+        open_ = partial(opening.mapped, self, function, parallel, shared)
+        made = self._stage(open_, partial(len, self), seed=seed)
+        return made.given("the function of map", function)
 
     def filter(self, function: Callable[..., object]) -> Dataset:
         """The elements for which a function is true; the parts of a tuple are its arguments."""
         check_function("filter", function, "of an element")
-        return self._stage(lambda epoch: FilterCursor(self.open(epoch), function))
+        return self._then(FilterCursor, function).given("the function of filter", function)
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of an element's number and the element."""
-        return self._stage(
-            lambda epoch: EnumerateCursor(self.open(epoch), start), lambda: len(self)
-        )
+        return self._then(EnumerateCursor, start, length=partial(len, self))
 
     def take(self, count: int) -> Dataset:
         """The first elements of each pass."""
         at_least("take", count, 0)
-        return self._stage(
-            lambda epoch: TakeCursor(self.open(epoch), count), lambda: min(count, len(self))
-        )
+        return self._then(TakeCursor, count, length=partial(lengths.first, self, count))
 
     def skip(self, count: int) -> Dataset:
         """All but the first elements of each pass."""
         at_least("skip", count, 0)
-        return self._stage(
-            lambda epoch: SkipCursor(self.open(epoch), count), lambda: max(len(self) - count, 0)
-        )
+        return self._then(SkipCursor, count, length=partial(lengths.rest, self, count))
 
     def shard(self, shards: int, shard: int) -> Dataset:
         """Every element whose number is `shard`, modulo `shards`: one part for each machine.
@@ -476,10 +469,8 @@ class Dataset:
             raise errors.InputValueError(
                 f"shard must be at least 0 and below shards={shards}, got {shard}"
             )
-        return self._stage(
-            lambda epoch: ShardCursor(self.open(epoch), shards, shard),
-            lambda: (len(self) - shard + shards - 1) // shards,
-        )
+        length = partial(lengths.share, self, shards, shard)
+        return self._then(ShardCursor, shards, shard, length=length)
 
     # Several elements as one ---------------------------------------------------------------------
 
@@ -491,10 +482,8 @@ class Dataset:
             ShapeError: while iterating, for elements of different shapes.
         """
         at_least("batch", size, 1)
-        return self._stage(
-            lambda epoch: BatchCursor(self.open(epoch), size, drop_remainder),
-            lambda: _groups(len(self), size, drop_remainder),
-        )
+        length = partial(lengths.groups, self, size, drop_remainder)
+        return self._then(BatchCursor, size, drop_remainder, length=length)
 
     def padded_batch(
         self,
@@ -522,14 +511,12 @@ class Dataset:
             ShapeError: while iterating, for elements larger than their shape.
         """
         at_least("padded_batch", size, 1)
-        return self._stage(
-            lambda epoch: PaddedBatchCursor(self.open(epoch), size, drop_remainder, shapes, value),
-            lambda: _groups(len(self), size, drop_remainder),
-        )
+        length = partial(lengths.groups, self, size, drop_remainder)
+        return self._then(PaddedBatchCursor, size, drop_remainder, shapes, value, length=length)
 
     def unbatch(self) -> Dataset:
         """The slices of each element along the first axes of its parts, one by one."""
-        return self._stage(lambda epoch: UnbatchCursor(self.open(epoch)))
+        return self._then(UnbatchCursor)
 
     def window(
         self, size: int, *, shift: int | None = None, drop_remainder: bool = True
@@ -550,7 +537,7 @@ class Dataset:
         at_least("window", size, 1)
         at_least("window", shift, 1)
         by = size if shift is None else shift
-        return self._stage(lambda epoch: WindowCursor(self.open(epoch), size, by, drop_remainder))
+        return self._then(WindowCursor, size, by, drop_remainder)
 
     # Working ahead, and keeping ------------------------------------------------------------------
 
@@ -560,9 +547,7 @@ class Dataset:
         An error there is raised where the element is asked for, and ends the pass.
         """
         at_least("prefetch", size, 1)
-        return self._stage(
-            lambda epoch: PrefetchCursor(self.open(epoch), size, as_device(None)), lambda: len(self)
-        )
+        return self._then(PrefetchCursor, size, length=partial(len, self))
 
     def cache(self, path: str | os.PathLike[str] | None = None) -> Dataset:
         """Makes the elements once, and keeps them: later passes yield the same objects.
@@ -577,20 +562,14 @@ class Dataset:
         Raises:
             DataError: while iterating, for a file that is damaged or not a cache.
         """
-        if path is not None:
-            file = as_path(path, "cache: path")
-            return self._stage(
-                lambda epoch: CacheCursor(lambda: self.open((0,)), file), lambda: len(self)
-            )
+        first = partial(self.open, (0,))
         kept: list[list[Element]] = []
-        return self._stage(
-            lambda epoch: MemoryCursor(lambda: self.open((0,)), kept), lambda: len(self)
+        open_ = (
+            partial(opening.begun, MemoryCursor, first, kept)
+            if path is None
+            else partial(opening.begun, CacheCursor, first, as_path(path, "cache: path"))
         )
-
-
-def _groups(count: int, size: int, drop_remainder: bool) -> int:
-    whole, rest = divmod(count, size)
-    return whole + bool(rest and not drop_remainder)
+        return self._stage(open_, partial(len, self))
 
 
 def _drawn_seed() -> int:

@@ -52,6 +52,11 @@ def check(value: object) -> None:
         )
 
 
+def itself(iterable: Iterable[object]) -> Iterable[object]:
+    """Returns an iterable that can be iterated over several times."""
+    return iterable
+
+
 class IterableCursor(Cursor):
     """One pass over an iterable, which a function makes when the pass begins."""
 

@@ -73,6 +73,16 @@ class Iterator(Closing):
             "position": dict(self._left_at if self._cursor is None else self._cursor.state()),
         }
 
+    def __getstate__(self) -> Mapping[str, Any]:
+        state = self.checkpoint_state()
+        return {"dataset": self._dataset, "state": state, "is_closed": self._cursor is None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self._dataset, self._cursor = state["dataset"], None
+        self.restore_state(state["state"])
+        if state["is_closed"]:
+            self.close()
+
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Goes to a position from `checkpoint_state`."""
         if self._cursor is not None:

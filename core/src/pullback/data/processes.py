@@ -136,6 +136,9 @@ class SharedProcesses:
         self._count = count
         self._running: Callable[[], Processes | None] = lambda: None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SharedProcesses, (self._function, self._count)
+
     def hold(self) -> Processes:
         """Returns the processes, for one more holder that will release them."""
         processes = self._running()
@@ -175,21 +178,6 @@ def died(error: BrokenProcessPool) -> errors.DataError:
         f"for its memory, or it could not start: with processes, a script has its statements "
         f'under `if __name__ == "__main__":`, and the function at the top of a module'
     )
-
-
-def check(function: Callable[..., object]) -> None:
-    """Checks that a function can be sent to other processes.
-
-    Raises:
-        InputTypeError: for a function that cannot be pickled.
-    """
-    try:
-        pickle.dumps(function)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise errors.InputTypeError(
-            f"map cannot send {getattr(function, '__name__', function)} to other processes: "
-            f"{error}; define it at the top of a module, or leave out processes=True for threads"
-        ) from error
 
 
 # ---------------------------------------------------------------------------------------------

@@ -319,7 +319,7 @@ class EnumerateCursor(CountingStage):
 class RepeatCursor(Cursor):
     """Several passes; with None as their number, until a pass is empty."""
 
-    def __init__(self, open_: Callable[[Epoch], Cursor], epoch: Epoch, times: int | None) -> None:
+    def __init__(self, open_: Callable[[Epoch], Cursor], times: int | None, epoch: Epoch) -> None:
         self.open = open_
         self.epoch = epoch
         self.times = times
