@@ -37,6 +37,7 @@ LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "ReLU": ((), (2, 3)),
     "RepeatVector": ((2,), (2, 3)),
     "Rescaling": ((2.0,), (2, 3)),
+    "RotaryEmbedding": ((), (2, 3, 4)),
     "Reshape": (((3, 1),), (2, 3)),
     "SimpleRNN": ((2,), (2, 3, 4)),
     "Softmax": ((), (2, 3)),

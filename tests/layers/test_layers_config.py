@@ -111,6 +111,7 @@ MADE = {
     "RMSNormalization": (lambda: L.RMSNormalization(), (2, 5, 4)),
     "RepeatVector": (lambda: L.RepeatVector(3), (2, 5)),
     "Reshape": (lambda: L.Reshape((3, -1)), (2, 6)),
+    "RotaryEmbedding": (lambda: L.RotaryEmbedding(100.0, interleaved=True), (2, 5, 4)),
     "SeparableConv1D": (lambda: L.SeparableConv1D(4, 3), (2, 5, 3)),
     "SeparableConv2D": (lambda: L.SeparableConv2D(4, 3, depth_multiplier=2), (2, 5, 6, 3)),
     "Sequential": (lambda: pb.Sequential([L.Dense(3), pb.relu, L.Dense(2)]), (2, 4)),

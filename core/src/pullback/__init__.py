@@ -83,6 +83,7 @@ from pullback.ops.nn.recurrent import *
 from pullback.ops.nn.recurrent_gru import *
 from pullback.ops.nn.recurrent_lstm import *
 from pullback.ops.nn.resize import *
+from pullback.ops.nn.rotary import *
 from pullback.ops.nn.softmax import *
 from pullback.ops.optim.adaptive_updates import *
 from pullback.ops.optim.clipping import *

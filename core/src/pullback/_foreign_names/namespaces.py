@@ -67,6 +67,8 @@ _LAYERS = {
     "PReLU": "write `pb.prelu` in the `call` of a layer of your own, with its slope as a variable",
     "InputLayer InputSpec":
         "write `pb.Input((784,))`, or leave it out: sizes come from the first call",
+    "PositionEmbedding SinePositionEncoding":
+        "write `pb.layers.RotaryEmbedding()`, or add an `pb.layers.Embedding(512, 64)` of places",
     "Resizing": "write `pb.layers.Lambda(lambda x: pb.resize(x, (32, 32)))`",
     "CenterCrop": "write `pb.layers.RandomCrop(32, 32)`: without training it cuts out the centre",
     "spectral_norm": "write `pb.layers.SpectralNormalization(layer)`",

@@ -10,7 +10,7 @@ from pullback._foreign_names.objects import LAYER, MODEL
 from pullback._masked import Masked
 from pullback.layers import initializers, regularizers
 from pullback.layers.activations import Activation, LeakyReLU, ReLU, Softmax
-from pullback.layers.attention import MultiHeadAttention
+from pullback.layers.attention import MultiHeadAttention, RotaryEmbedding
 from pullback.layers.augmentation import (
     Augmentation,
     RandomBrightness,
@@ -223,6 +223,7 @@ __all__ = [
     "RepeatVector",
     "Rescaling",
     "Reshape",
+    "RotaryEmbedding",
     "SeparableConv",
     "SeparableConv1D",
     "SeparableConv2D",

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool, as_float
 from pullback._masked import Masked
 from pullback.layers.basic import Dense
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.layer import Layer
-from pullback.layers.masks import all_of
+from pullback.layers.masks import all_of, keep_mask
 from pullback.layers.options import LayerOptions
 from pullback.layers.regularization import active_generator, checked_rate, own_generator
 from pullback.ops.creation import arange
@@ -19,6 +20,7 @@ from pullback.ops.linalg.linear_algebra import matmul
 from pullback.ops.logical import logical_and
 from pullback.ops.manipulation import expand_dims, permute_dims, reshape
 from pullback.ops.nn.attention import check_causal, scaled_dot_product_attention
+from pullback.ops.nn.rotary import rotary
 from pullback.ops.nn.softmax import softmax
 from pullback.ops.reductions import any as reduce_any
 from pullback.ops.repeating import repeat
@@ -26,7 +28,52 @@ from pullback.ops.selection import where
 from pullback.shapes import Shape, as_count
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["MultiHeadAttention"]
+__all__ = ["MultiHeadAttention", "RotaryEmbedding"]
+
+
+class RotaryEmbedding(Layer):
+    """Rotary positions (Su et al., 2021): `pb.rotary` as a layer without variables.
+
+    A call takes x (..., length, size) and, as `pb.rotary`, `positions` or `offset`.
+
+    Args:
+        base: the base of the angles.
+        interleaved: True for pairs of neighbours, False for pairs of both halves.
+        rotated: the number of features that are rotated; all if None.
+        options: see `Layer`.
+
+    >>> rotary = pb.layers.RotaryEmbedding()
+    >>> attention = pb.layers.MultiHeadAttention(4, 8, rotary=rotary)
+    >>> attention(pb.ones((2, 5, 16)), is_causal=True).shape
+    (2, 5, 16)
+
+    Raises:
+        LayerError: for an odd number of features, or positions that do not fit.
+    """
+
+    call_masked = keep_mask
+
+    def __init__(
+        self,
+        base: float = 10000.0,
+        *,
+        interleaved: bool = False,
+        rotated: int | None = None,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.base = as_float(base, "base")
+        self.interleaved = as_bool(interleaved, "interleaved")
+        self.rotated = None if rotated is None else as_count(rotated, "rotated")
+
+    def call(
+        self, x: Tensor, positions: TensorLike | None = None, offset: TensorLike = 0
+    ) -> Tensor:
+        """Returns x, rotated by its positions."""
+        return rotary(
+            x, positions, offset=offset, base=self.base, interleaved=self.interleaved,
+            rotated=self.rotated,
+        )  # fmt: skip
 
 
 class MultiHeadAttention(Layer):
@@ -40,6 +87,8 @@ class MultiHeadAttention(Layer):
     - `key_mask`: booleans (batch, keys), False for keys that are ignored, such as padding; `Masked`
       inputs have one.
     - `is_causal`: position i attends to positions j <= i only; of as many keys as queries.
+    - `positions`: for `rotary`, the positions of the queries, (length,) or (batch, length), and of
+      the keys where these are made of the queries.
     - `return_weights`: returns (output, weights), with weights (batch, heads, length, keys).
 
     The output of a query for which boolean masks leave no key is the bias of the output.
@@ -53,6 +102,7 @@ class MultiHeadAttention(Layer):
             queries' heads (Ainslie et al., 2023); `num_heads` if None, 1 shares one among all
             (Shazeer, 2019).
         dropout: the fraction of weights that are set to 0 in training.
+        rotary: a `RotaryEmbedding` that turns queries and keys by their positions.
         use_bias: whether the four projections have a bias.
         kernel_initializer: the initializer of the projections' kernels.
         bias_initializer: the initializer of their biases.
@@ -79,6 +129,7 @@ class MultiHeadAttention(Layer):
         output_dim: int | None = None,
         num_kv_heads: int | None = None,
         dropout: float = 0.0,
+        rotary: RotaryEmbedding | None = None,
         use_bias: bool = True,
         kernel_initializer: InitializerLike = "glorot_uniform",
         bias_initializer: InitializerLike = "zeros",
@@ -99,6 +150,11 @@ class MultiHeadAttention(Layer):
         self.value_dim = self.head_dim if value_dim is None else as_count(value_dim, "value_dim")
         self.output_dim = output_dim
         self.generator = own_generator(None, seed)
+        if rotary is not None and not isinstance(rotary, RotaryEmbedding):
+            raise errors.InputTypeError(
+                f"rotary must be a pb.layers.RotaryEmbedding() or None, got {rotary!r}"
+            )
+        self.rotary = rotary
 
         def dense(units: int) -> Dense:
             return Dense(
@@ -156,6 +212,7 @@ class MultiHeadAttention(Layer):
         mask: TensorLike | None = None,
         key_mask: TensorLike | None = None,
         is_causal: bool = False,
+        positions: TensorLike | None = None,
         return_weights: bool = False,
         training: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor | None]:
@@ -167,6 +224,11 @@ class MultiHeadAttention(Layer):
         q = _split_heads(self.query(query), self.num_heads)
         k = _split_heads(self.key(key), self.num_kv_heads)
         v = _split_heads(self.value(value), self.num_kv_heads)
+        if self.rotary is not None:
+            q = self.rotary(q, positions)
+            k = self.rotary(k, positions if key is query else None)
+        elif positions is not None:
+            raise errors.LayerError("positions are for rotary=pb.layers.RotaryEmbedding()")
         if is_causal:
             check_causal(q.shape[-2], k.shape[-2])
         merged = _merge_masks(

@@ -64,6 +64,7 @@ FAMILIES = (
     "nn.normalization",
     "nn.batch_normalization",
     "nn.attention",
+    "nn.rotary",
     "nn.recurrent",
     "nn.recurrent_lstm",
     "nn.recurrent_gru",
