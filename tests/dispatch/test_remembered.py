@@ -201,7 +201,7 @@ PADDING = ("valid", "same", "SAME", "causal", 0, 1, True, False, 0.0, 1.0, ((0, 
 
 
 def windows(remembered):
-    """Pooling and convolution, by all that stands for a window."""
+    """Pooling, convolution and what takes axes and widths, by all that stands for integers."""
     x = pb.asarray(np.random.default_rng(0).standard_normal((1, 5, 5, 2), np.float32))
     kernel = pb.ones((2, 2, 2, 2))
     found = {}
@@ -220,6 +220,19 @@ def windows(remembered):
             found["transpose", name, key] = lambda one=one, padding=padding, name=name: (
                 pb.conv_transpose(x, kernel, padding=padding, **{name: one})
             )
+    for name, call in {
+        "moveaxis": lambda one: pb.moveaxis(x, one, 1 if np.ndim(one) == 0 else (0, 1)),
+        "expand_dims": lambda one: pb.expand_dims(x, one),
+        "roll": lambda one: pb.roll(x, one, axis=1),
+        "roll along": lambda one: pb.roll(x, 1, axis=one),
+        "pad": lambda one: pb.pad(x, one),
+        "tensordot": lambda one: pb.tensordot(kernel, kernel, axes=one),
+        "fftn": lambda one: pb.fft.fftn(x, s=one),
+        "fftn along": lambda one: pb.fft.fftn(x, axes=one),
+        "resize": lambda one: pb.resize(x, one),
+    }.items():
+        for one in WINDOWS:
+            found[name, remembered.label(one)] = lambda one=one, call=call: call(one)
     return found
 
 

@@ -1,12 +1,17 @@
-"""Functions that find something out once about each class or function, without keeping it alive."""
+"""Functions that find something out once: about each class or function, or for each shape."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 from weakref import ref
 
-__all__ = ["once_for_each"]
+__all__ = ["once_for_each", "remembered"]
+
+#: The number of calls that `remembered` keeps of a function.
+_MANY = 1024
 
 _Object = TypeVar("_Object")
 _Found = TypeVar("_Found")
@@ -29,4 +34,53 @@ def once_for_each(function: Callable[[_Object], _Found]) -> Callable[[_Object], 
             kept[key] = found, ref(value, lambda _: kept.pop(key, None))
             return found
 
+    return of
+
+
+class _NoKeyError(Exception):
+    """Raised for a value that cannot be a key: a float may be equal to an integer."""
+
+
+def _key(value: Any) -> Any:
+    """Integers, strings and None in nested tuples, for which equal means identical."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return tuple([item if type(item) is int else _key(item) for item in value])
+    if kind is int or kind is str or value is None:
+        return value
+    try:
+        # True is 1, and so is NumPy's 1; 1.0 is not.
+        return int(operator.index(value))
+    except TypeError:
+        raise _NoKeyError from None
+
+
+def remembered(function: Callable[..., _Found]) -> Callable[..., _Found]:
+    """Has a function of shapes, and of attributes as callers pass them, look once at each call.
+
+    Lists are read as tuples, and all integers as Python's. Other values are never looked up, so 2.0
+    raises after 2 as it does before it. What the function returns is not to be changed.
+    """
+    kept: dict[tuple[Any, ...], _Found] = {}
+
+    @wraps(function)
+    def of(shapes: Any, /, **attributes: Any) -> _Found:
+        values = []
+        for value in attributes.values():
+            kind = type(value)
+            if kind is not int and kind is not str and value is not None:
+                try:
+                    value = _key(value)
+                except _NoKeyError:
+                    return function(shapes, **attributes)
+            values.append(value)
+        key = (*shapes, *attributes, *values)
+        found = kept.get(key)
+        if found is None:
+            if len(kept) >= _MANY:
+                kept.clear()
+            found = kept[key] = function(shapes, **dict(zip(attributes, values, strict=True)))
+        return found
+
+    of.cache_clear = kept.clear  # type: ignore[attr-defined]
     return of

@@ -134,7 +134,7 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
                 else as_dtype(value)
             )
     if op.normalize is not None:
-        result = op.normalize(shapes_of(inputs), **result)
+        result = {**op.normalize(shapes_of(inputs), **result)}
     return result
 
 

@@ -9,6 +9,7 @@ from pullback._dispatch import Copy, op
 from pullback._dispatch.convert import as_tensors
 from pullback._dispatch.symbolic import takes_symbols
 from pullback._dispatch.vjp_code import unbroadcast
+from pullback._once import remembered
 from pullback.dtypes import same
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import (
@@ -223,6 +224,7 @@ def _sources(axis: Any) -> tuple[int, ...]:
     return tuple(axis) if isinstance(axis, tuple | list) else (axis,)
 
 
+@remembered
 def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     canonical = []
@@ -270,6 +272,7 @@ def moveaxis(
 moveaxis.vjp(x=lambda g, source, destination: moveaxis(g, destination, source))
 
 
+@remembered
 def _new_axes(shapes: tuple[Shape, ...], *, axis: Any) -> dict[str, object]:
     axes = _sources(axis)
     return {"axis": canonical_axes(axes, len(shapes[0]) + len(axes))}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_number, from_any
+from pullback._once import remembered
 from pullback.dtypes import same
 from pullback.ops.creation import full
 from pullback.ops.indexing import scatter_add, take
@@ -20,10 +21,10 @@ from pullback.tensor import Tensor
 __all__ = ["pad"]
 
 
-def _widths(
-    shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
-) -> dict[str, object]:
-    shape = shapes[0]
+@remembered
+def _pairs(shapes: tuple[Shape, ...], *, pad_width: Any, mode: str) -> tuple[Any, ...]:
+    """The width before and behind each axis."""
+    (shape,) = shapes
     if mode != "constant" and mode not in PAD_SOURCES:
         raise errors.InputValueError(
             f'unknown mode {mode!r}; use "constant", {", ".join(map(repr, PAD_SOURCES))}'
@@ -48,6 +49,13 @@ def _widths(
             raise errors.InputValueError(f"widths must not be negative, got {widths}")
         if not size and before + after and mode != "constant":
             raise errors.ShapeError(f"mode {mode!r} needs elements to repeat, got shape {shape}")
+    return widths
+
+
+def _widths(
+    shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
+) -> dict[str, object]:
+    widths = _pairs(shapes, pad_width=pad_width, mode=mode)
     constant_values = as_number(
         constant_values, "constant_values", "pb.pad(x - value, pad_width) + value"
     )

@@ -217,11 +217,12 @@ def _normalize_dropout(
     check_state(key, counter)
     if not 0 <= rate <= 1:
         raise errors.InputValueError(f"rate must be in [0, 1], got {rate!r}")
-    x = shapes[0]
-    sizes = (None,) * len(x) if noise_shape is None else tuple(noise_shape)
-    noise = tuple(n if size is None else size for size, n in zip(sizes, x, strict=False))
-    if len(sizes) != len(x) or broadcast_shapes(x, noise) != x:
-        raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
+    x = noise = shapes[0]
+    if noise_shape is not None:
+        sizes = tuple(noise_shape)
+        noise = tuple(n if size is None else size for size, n in zip(sizes, x, strict=False))
+        if len(sizes) != len(x) or broadcast_shapes(x, noise) != x:
+            raise errors.ShapeError(f"noise_shape {noise_shape} does not broadcast to {x}")
     return {"rate": rate, "noise_shape": noise, "key": key, "counter": counter}
 
 

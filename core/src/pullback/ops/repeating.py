@@ -10,6 +10,7 @@ from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.symbolic import takes_symbols
 from pullback._hints import answer_calls
+from pullback._once import remembered
 from pullback.dtypes import same
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat, part
@@ -22,6 +23,7 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["repeat", "roll", "tile"]
 
 
+@remembered
 def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, object]:
     if axis is None:
         return {"shift": as_int(shift, "an integer shift"), "axis": None}

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._once import remembered
 from pullback.devices import DeviceLike
 from pullback.dtypes import DTypeLike, same
 from pullback.ops.creation import arange
@@ -31,6 +32,7 @@ from pullback.tensor import Tensor
 __all__ = ["fftfreq", "fftn", "fftshift", "ifftn", "ifftshift", "irfftn", "rfftfreq", "rfftn"]
 
 
+@remembered
 def _sizes(
     shapes: tuple[Shape, ...],
     *,

@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 from pullback import errors, shapes
 from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
+from pullback._once import remembered
 from pullback.dtypes import DTypeLike, accumulating, is_complex, numeric, same
 from pullback.ops.complex import conj
 from pullback.ops.joining import stack, unstack
@@ -238,6 +239,7 @@ def cross(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
 ContractionAxes: TypeAlias = "int | tuple[Sequence[int], Sequence[int]]"
 
 
+@remembered
 def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, tuple[Shape, Shape]]:
     """`axes` as two tuples of non-negative axes of equal sizes."""
     x1, x2 = inputs

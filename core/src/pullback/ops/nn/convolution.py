@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch import op
+from pullback._once import remembered
 from pullback.dtypes import real_floating
 from pullback.ops.calculus import calling
 from pullback.ops.creation import zeros
@@ -27,7 +28,6 @@ from pullback.ops.nn.windows import (
     channels_back,
     channels_last,
     check_format,
-    remembered,
     spread,
     taps,
 )
@@ -50,18 +50,18 @@ from pullback.tensor import Tensor
 __all__ = ["conv"]
 
 
-def canonical_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]:
-    """The canonical attributes of a convolution of images of `shape` with a kernel."""
-    return dict(_checked((shape, kernel), *attributes.values(), *attributes))
-
-
 @remembered
-def _checked(shapes: tuple[Shape, Shape], *values_and_names: Any) -> dict[str, Any]:
+def canonical_convolution(
+    shapes: tuple[Shape, Shape],
+    *,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    data_format: Any,
+) -> dict[str, Any]:
+    """The canonical attributes of a convolution, for the shapes of images and kernel."""
     shape, kernel = shapes
-    count = len(values_and_names) // 2
-    values, names = values_and_names[:count], values_and_names[count:]
-    attributes = dict(zip(names, values, strict=True))
-    groups, data_format = attributes["groups"], attributes["data_format"]
     check_format(data_format)
     if len(shape) < 3 or len(kernel) != len(shape):
         raise errors.ShapeError(
@@ -79,17 +79,12 @@ def _checked(shapes: tuple[Shape, Shape], *values_and_names: Any) -> dict[str, A
             f"takes {kernel[-2]} for each of {groups} groups"
         )
     _, strides, padding, dilation = canonical_windows(
-        spatial_of(shape, data_format),
-        kernel[:-2],
-        attributes["strides"],
-        attributes["padding"],
-        attributes["dilation"],
+        spatial_of(shape, data_format), kernel[:-2], strides, padding, dilation
     )
-    return {**attributes, "strides": strides, "padding": padding, "dilation": dilation}
-
-
-def _normalize_conv(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    return canonical_convolution(*shapes, **attributes)
+    return {
+        "strides": strides, "padding": padding, "dilation": dilation, "groups": groups,
+        "data_format": data_format,
+    }  # fmt: skip
 
 
 def _conv_shape(
@@ -108,7 +103,7 @@ def _conv_shape(
     return image_shape(x[0], out, kernel[-1], data_format)
 
 
-@op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_conv)
+@op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=canonical_convolution)
 def conv(
     x: Tensor,
     kernel: Tensor,
@@ -172,7 +167,7 @@ def _normalize_input_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
     g, kernel = shapes
-    attributes = canonical_convolution(input_shape, kernel, **attributes)
+    attributes = canonical_convolution((input_shape, kernel), **attributes)
     expected = _conv_shape(input_shape, kernel, **attributes)
     if g != expected:
         raise errors.ShapeError(
@@ -258,7 +253,7 @@ def _normalize_kernel_gradient(
     shapes: tuple[Shape, ...], *, kernel_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
     x, g = shapes
-    attributes = canonical_convolution(x, kernel_shape, **attributes)
+    attributes = canonical_convolution((x, kernel_shape), **attributes)
     expected = _conv_shape(x, kernel_shape, **attributes)
     if g != expected:
         raise errors.ShapeError(

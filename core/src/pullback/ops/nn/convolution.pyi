@@ -2,13 +2,23 @@
 
 from typing import Any
 
+from pullback._once import remembered
 from pullback.ops.nn.windows import DataFormat, Padding, Sizes
 from pullback.shapes import Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["conv"]
 
-def canonical_convolution(shape: Shape, kernel: Shape, **attributes: Any) -> dict[str, Any]: ...
+@remembered
+def canonical_convolution(
+    shapes: tuple[Shape, Shape],
+    *,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    data_format: Any,
+) -> dict[str, Any]: ...
 def conv(
     x: TensorLike,
     kernel: TensorLike,

@@ -60,7 +60,7 @@ def _transposed_image(
         )
     shape = image_shape(x[0], result, kernel[-2] * groups, data_format)
     attributes = canonical_convolution(
-        shape, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
+        (shape, kernel), strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
     )  # fmt: skip
     if any(extra):

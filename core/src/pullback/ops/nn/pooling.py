@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
+from pullback._once import remembered
 from pullback.dtypes import Operands, Resolution, int32, real, real_floating
 from pullback.ops.calculus import calling
 from pullback.ops.creation import full, ones, zeros
@@ -22,7 +23,6 @@ from pullback.ops.nn.windows import (
     channels_back,
     channels_last,
     check_format,
-    remembered,
     taps,
     untap,
 )
@@ -48,16 +48,11 @@ from pullback.tensor import Tensor
 __all__ = ["avg_pool", "max_pool", "max_pool_gather"]
 
 
-def _canonical(
-    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
-) -> dict[str, Any]:
-    return {**_checked(shape, window, strides, padding, data_format)}
-
-
 @remembered
-def _checked(
-    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: DataFormat
+def _windowed(
+    shapes: tuple[Shape, ...], *, window: Any, strides: Any, padding: Any, data_format: Any
 ) -> dict[str, Any]:
+    (shape,) = shapes
     check_format(data_format)
     if len(shape) < 3:
         raise errors.ShapeError(
@@ -70,15 +65,17 @@ def _checked(
     return {"window": window, "strides": strides, "padding": padding, "data_format": data_format}
 
 
-def _normalize(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    rest = {k: attributes.pop(k) for k in ("count_include_pad",) if k in attributes}
-    return _canonical(shapes[0], **attributes) | rest
+def _normalize_average(
+    shapes: tuple[Shape, ...], *, count_include_pad: bool, **attributes: Any
+) -> dict[str, Any]:
+    return {**_windowed(shapes, **attributes), "count_include_pad": count_include_pad}
 
 
 def _normalize_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
-    canonical = _normalize((input_shape,), **attributes)
+    normalize = _normalize_average if "count_include_pad" in attributes else _windowed
+    canonical = normalize((input_shape,), **attributes)
     expected = _pooled(input_shape, **canonical)
     for shape in shapes:
         if shape != expected:
@@ -90,11 +87,12 @@ def _normalize_gradient(
 
 
 def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    canonical = _normalize(shapes, **attributes)
-    if shapes[1] != _pooled(shapes[0], **canonical):
+    canonical = _windowed(shapes[:1], **attributes)
+    expected = _pooled(shapes[0], **canonical)
+    if shapes[1] != expected:
         raise errors.ShapeError(
-            f"pooling images {shapes[0]} gives {_pooled(shapes[0], **canonical)}, so the indices "
-            f"cannot have shape {shapes[1]}"
+            f"pooling images {shapes[0]} gives {expected}, so the indices cannot have shape "
+            f"{shapes[1]}"
         )
     return canonical
 
@@ -128,7 +126,7 @@ def _taps(
 # Max pooling ------------------------------------------------------------------------------------
 
 
-@op(shape=_pooled, dtype=real, accuracy=EXACT, residuals=("indices",), normalize=_normalize)
+@op(shape=_pooled, dtype=real, accuracy=EXACT, residuals=("indices",), normalize=_windowed)
 def max_pool(
     x: Tensor,
     window: Sizes,
@@ -258,7 +256,7 @@ max_pool_gather.vjp(
 # Average pooling --------------------------------------------------------------------------------
 
 
-@op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize)
+@op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_average)
 def avg_pool(
     x: Tensor,
     window: Sizes,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
+from pullback._once import remembered
 from pullback.dtypes import real_floating
 from pullback.ops.calculus import calling
 from pullback.ops.indexing import segment_sum, take
@@ -26,6 +27,7 @@ def _resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
 
 
+@remembered
 def _canonical(
     shapes: tuple[Shape, ...], *, size: Any, method: str, data_format: str
 ) -> dict[str, object]:

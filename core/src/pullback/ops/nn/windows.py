@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache, wraps
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import product
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -118,45 +116,6 @@ def channels_back(x: Tensor, data_format: str) -> Tensor:
     return permute_dims(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
 
 
-class _NoKeyError(Exception):
-    """Raised for a value that cannot be a key: a float may be equal to an integer."""
-
-
-def _key(value: Any) -> Any:
-    """Integers, strings and None in nested tuples, for which equal means identical."""
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return tuple([item if type(item) is int else _key(item) for item in value])
-    if kind is int or kind is str or value is None:
-        return value
-    try:
-        # True is 1, and so is NumPy's 1; 1.0 is not.
-        return int(operator.index(value))
-    except TypeError:
-        raise _NoKeyError from None
-
-
-def remembered(function: Callable[..., R]) -> Callable[..., R]:
-    """Caches a function of shapes (its first argument) and of attributes as callers pass them.
-
-    Lists are read as tuples, and all integers as Python's. Other values are never looked up, so 2.0
-    raises after 2 as it does before it.
-    """
-    cached = lru_cache(maxsize=1024)(function)
-
-    @wraps(function)
-    def call(shapes: Any, *attributes: Any) -> R:
-        try:
-            key = [value if type(value) is str else _key(value) for value in attributes]
-        except _NoKeyError:
-            return function(shapes, *attributes)
-        return cached(shapes, *key)
-
-    call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
-    return call
-
-
-@remembered
 def canonical_windows(
     spatial: Shape, window: object, strides: object, padding: object, dilation: object
 ) -> tuple[Shape, Shape, Pads, Shape]:

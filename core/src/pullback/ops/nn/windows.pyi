@@ -1,6 +1,6 @@
 """Signatures for callers; written by tools/stubs.py."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from pullback.shapes import Pads, Shape
@@ -19,8 +19,6 @@ def pads(
 def check_format(data_format: object) -> None: ...
 def channels_last(x: Tensor, data_format: str) -> Tensor: ...
 def channels_back(x: Tensor, data_format: str) -> Tensor: ...
-def remembered(function: Callable[..., R]) -> Callable[..., R]: ...
-@remembered
 def canonical_windows(
     spatial: Shape, window: object, strides: object, padding: object, dilation: object
 ) -> tuple[Shape, Shape, Pads, Shape]: ...
