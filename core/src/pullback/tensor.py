@@ -104,12 +104,14 @@ class Tensor(ArrayMethods, OperatorMethods):
 
     @property
     def T(self) -> Tensor:
-        """The transpose of a matrix.
+        """The transpose of a matrix; a vector and a scalar are their own, as in NumPy.
 
         Raises:
-            ShapeError: for a tensor without exactly two axes; use `mT` or `permute_dims` there.
+            ShapeError: for a tensor of more than two axes; use `mT` or `permute_dims` there.
         """
-        if self.ndim != 2:
+        if self.ndim < 2:
+            return self
+        if self.ndim > 2:
             raise errors.ShapeError(
                 f"x.T needs a matrix, got shape {self.shape}; use x.mT or pb.permute_dims"
             )
