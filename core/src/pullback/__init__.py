@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from pullback.graph.eval_shape import TensorSpec as TensorSpec
     from pullback.graph.eval_shape import eval_shape as eval_shape
     from pullback.graph.function import function as function
+    from pullback.graph.padded import padded as padded
     from pullback.graph.saved.program import load_program as load_program
     from pullback.layers import Input as Input
     from pullback.layers import Model as Model
@@ -209,6 +210,7 @@ _LAZY = {
     "map": "pullback.graph.control.parallel",
     "ops_plugins": "pullback.plugins.public",
     "plot_model": "pullback.layers.plot",
+    "padded": "pullback.graph.padded",
     "print": "pullback.graph.control.py_function",
     "profile": "pullback.profiling",
     "py_function": "pullback.graph.control.py_function",

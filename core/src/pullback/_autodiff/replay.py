@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from pullback import errors
 from pullback._autodiff.backward import Interval
 from pullback._dispatch.recording import RECORDING, Node, Output
 from pullback.devices import Device
@@ -81,7 +82,14 @@ def gradients(
         _forms[key] = _Form()
         return None
     for backward_pass in form.passes:
-        computed = backward_pass(target, leaves, begin, end, release)
+        try:
+            computed = backward_pass(target, leaves, begin, end, release)
+        except RuntimeWarning as error:
+            forget()  # the next passes are made for the filters that there are now
+            raise errors.BackendError(
+                f"gradient: {error}: a filter that came after the first steps makes errors of "
+                "warnings; set it before them, or record and call gradient again"
+            ) from error
         if computed is not None:
             return computed
     form.misses += 1

@@ -426,6 +426,8 @@ def _shape_of(x: Input, array: str) -> str:
 def _write_failure(source: Source, op: Op, inputs: str) -> None:
     source.write(f"""
         except Exception as _error:
+            if isinstance(_error, RuntimeWarning):
+                return _general(_OP, {inputs}, {_attributes(op)})
             _raise_explained(_OP, _error, {inputs}, {_attributes(op)})
     """)
 

@@ -21,6 +21,7 @@ from pullback._dispatch.bodies import body_as_kernel
 from pullback._dispatch.convert import flatten
 from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
+from pullback._dispatch.warned import run_unwarned
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
 from pullback.plugins.records import Kernel, Native
@@ -82,7 +83,10 @@ class Plan:
         kernel = self.kernel
         assert kernel is not None
         try:
-            result = kernel(*inputs, **self._keywords)
+            try:
+                result = kernel(*inputs, **self._keywords)
+            except RuntimeWarning:
+                result = run_unwarned(kernel, *inputs, **self._keywords)
         except Exception as error:
             tensors = tuple(self._tensors(value) for value in inputs)
             raise_explained(self.op, error, tensors, self.attributes)

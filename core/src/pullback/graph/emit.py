@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.arguments import raise_explained
+from pullback._dispatch.warned import unwarned
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.graph import Call, Graph, GraphOp, State, Value
@@ -111,9 +112,8 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
         arguments = [text(operand) for operand in call.inputs]
         arguments += _attributes(source, call)
         targets = ", ".join(value.name for value in call.results)
-        source.line(
-            f"{targets} = {source.constant(call.kernel)}({', '.join(arguments)})  # {call.op.name}"
-        )
+        kernel = source.constant(unwarned(call.kernel))
+        source.line(f"{targets} = {kernel}({', '.join(arguments)})  # {call.op.name}")
         lines[source.count] = call
         for value, foreign in zip(call.results, call.foreign, strict=True):
             if foreign:
@@ -163,7 +163,8 @@ def _write_update(
     rest = others.values
     later = {*rest, *call.results}
     _release(source, [value for value in released if value not in later])
-    source.line(f"{source.constant(in_place.update)}({', '.join(arguments)})  # {call.op.name}")
+    update = source.constant(unwarned(in_place.update, updates=True))
+    source.line(f"{update}({', '.join(arguments)})  # {call.op.name}")
     line = source.count
     _release(source, [value for value in released if value in rest])
     return line

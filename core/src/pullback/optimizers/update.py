@@ -13,6 +13,7 @@ from pullback._dispatch.convert import align_inputs
 from pullback._dispatch.general import is_closed
 from pullback._dispatch.plan import Plan, resolve
 from pullback._dispatch.recording import capturing, lifted, unfollowed
+from pullback._dispatch.warned import unwarned
 from pullback._symbols import TRACES
 from pullback.optimizers.parts import as_parts, from_parts
 from pullback.plugins.records import Kernel
@@ -145,7 +146,8 @@ class Update:
         plan = resolve(op, tensors, every, device)
         if plan.kernel is not None:
             self._plan = plan
-            self._in_place = device.backend.in_place(op.name, plan.kernel)
+            in_place = device.backend.in_place(op.name, plan.kernel)
+            self._in_place = None if in_place is None else unwarned(in_place, updates=True)
 
     def _call_on_parts(
         self,
