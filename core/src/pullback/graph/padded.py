@@ -45,7 +45,8 @@ def padded(
     <padded mean, 2 programs>
 
     Raises:
-        InputTypeError: for axes that are no dict of ints, and a call whose argument is no tensor.
+        InputTypeError: for other axes than a dict of ints, and an argument that does not become a
+            tensor.
         InputValueError: for the name of a parameter that the function does not have, and a call
             whose argument does not have the axis.
     """
