@@ -245,6 +245,17 @@ def accumulating(kind):
             return holder.total
 
         return f, lambda: holder.total
+    if "class" in kind:
+        own = {"__getattribute__": lambda self, name: object.__getattribute__(self, name)}
+        base = type("Base", (), {"total": pb.zeros(3), **(own if "own" in kind else {})})
+        holder = base if kind == "class" else type("Derived", (base,), {})
+        holder = holder() if "instance" in kind else holder
+
+        def of_class(x):
+            holder.total = holder.total + x
+            return holder.total
+
+        return of_class, lambda: holder.total
     if kind == "cell":
         total = pb.zeros(3)
 
@@ -263,7 +274,13 @@ def accumulating(kind):
     return h, lambda: table[1]
 
 
-@pytest.mark.parametrize("kind", ["attribute", "cell", "list", "dict"])
+KINDS = (
+    "attribute", "cell", "list", "dict", "class", "class that inherits it", "instance of a class",
+    "instance of a class with its own look-up",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_tensor_that_is_kept_for_the_next_call_is_an_error_that_changes_nothing(kind):
     f, total = accumulating(kind)
     captured = pb.function(f)
@@ -289,7 +306,7 @@ def test_a_list_of_tensors_that_grows_and_is_read():
         assert len(kept) == 1
 
 
-@pytest.mark.parametrize("kind", ["attribute", "cell", "list", "dict"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_such_a_function_runs_op_by_op_on_request(kind):
     f, total = accumulating(kind)
     captured = pb.function(f, strict=False)

@@ -23,7 +23,7 @@ from pullback.devices import Device
 from pullback.graph.capture import Capture
 from pullback.graph.host import Guard, contents, replace, same
 from pullback.graph.joint import JointTape, differentiated
-from pullback.graph.lookup import has_drawn, is_foreign_array, set_state
+from pullback.graph.lookup import find, found_in, has_drawn, is_foreign_array, set_state
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.signature import Part, Signature, changed, device_of, refilled
 from pullback.graph.watch import Watch
@@ -248,8 +248,14 @@ def _put_back(guard: Guard) -> None:
     """Has a place hold what it held before the trace."""
     place, *name = guard.arguments
     before = cast("Any", guard.value)
-    if guard.function is getattr:
+    if guard.function in (getattr, object.__getattribute__):
         setattr(place, name[0], before)
+    elif guard.function is found_in:
+        found = find(*guard.arguments)
+        assert found is not None
+        delattr(found.base, name[0])
+        if found_in(*guard.arguments) is not before:  # it was not inherited
+            setattr(found.base, name[0], before)
     elif guard.function is operator.getitem:
         place[name[0]] = before
     elif guard.function is not contents:
