@@ -39,16 +39,8 @@ def make_graph(seed: int) -> tuple[np.ndarray, ...]:
 
 
 # %% The model
-# Each edge has a score. The softmax over the edges that end in a paper takes three ops
-# on segments: the highest score of each paper, the exponentials, and their sums.
-def segment_softmax(scores, segments, size: int):
-    lowest = pb.full((size, *scores.shape[1:]), -np.inf)
-    highest = pb.stop_gradient(pb.scatter_max(lowest, segments, scores))
-    powers = pb.exp(scores - pb.take(highest, segments, axis=0))
-    sums = pb.segment_sum(powers, segments, size)
-    return powers / pb.take(sums, segments, axis=0)
-
-
+# Each edge has a score. `pb.segment_softmax` makes weights of the scores of the edges that
+# end in one paper, and `pb.segment_sum` adds up what comes along them.
 class GraphAttention(pb.layers.Layer):
     def __init__(self, heads: int, size: int) -> None:
         super().__init__()
@@ -67,7 +59,7 @@ class GraphAttention(pb.layers.Layer):
         sent = pb.take(pb.sum(values * self.sends, axis=-1), sender, axis=0)
         received = pb.take(pb.sum(values * self.receives, axis=-1), receiver, axis=0)
         scores = pb.leaky_relu(sent + received, negative_slope=0.2)
-        weights = segment_softmax(scores, receiver, len(x))
+        weights = pb.segment_softmax(scores, receiver, len(x))
         messages = weights[..., None] * pb.take(values, sender, axis=0)
         return pb.segment_sum(messages, receiver, len(x)).reshape(len(x), -1)
 

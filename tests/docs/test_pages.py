@@ -100,3 +100,23 @@ def defaults():
 def test_defaults_on_the_page_are_those_of_the_class(name, argument, value):
     kind = getattr(pb.layers, name, None) or getattr(pb.optimizers, name)
     assert inspect.signature(kind).parameters[argument].default == value
+
+
+def test_headings_of_messages_are_what_is_said():
+    page = DOCS / "capture-problems.md"
+    lines = page.read_text("utf-8").splitlines()
+    headings = [n for n, line in enumerate(lines, 1) if line.startswith(("## ", "### "))]
+    said = [(first, text) for language, first, text in blocks(page) if language == "text"]
+    source = "".join(
+        path.read_text("utf-8") for path in (ROOT / "core/src/pullback/graph").glob("*.py")
+    )
+    messages = 0
+    for begin, end in zip(headings, [*headings[1:], len(lines)], strict=True):
+        if not (heading := lines[begin - 1]).startswith("### ... "):
+            continue
+        message = heading.removeprefix("### ... ")
+        # The blocks run, and what is shown below them is compared.
+        shown = [text for first, text in said if begin < first < end]
+        assert any(message in text for text in shown or [source]), f"nothing says {message!r}"
+        messages += 1
+    assert messages > 10
