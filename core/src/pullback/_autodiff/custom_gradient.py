@@ -19,8 +19,8 @@ from pullback._dispatch.recording import (
     Node,
     Output,
     capturing,
+    live,
     node_of,
-    reachable,
 )
 from pullback._tree import leaves, like
 from pullback.devices import Device
@@ -141,14 +141,10 @@ def _handle(value: object) -> object:
     return tensor.__copy__()
 
 
-def _live(node: Node | None) -> Node | None:
-    return None if node is None else reachable(node, LOCAL.state.oldest_serial)
-
-
 def _reject_tracked(name: str, kwargs: dict[str, object]) -> None:
     for keyword, value in kwargs.items():
         for leaf in leaves(value):
-            if type(leaf) is Tensor and _live(leaf._node) is not None:
+            if type(leaf) is Tensor and live(leaf) is not None:
                 raise errors.InputTypeError(
                     f"{name}: its gradient function returns no gradient for the keyword argument "
                     f"{keyword!r}; pass it by position"
@@ -167,7 +163,7 @@ def _attach(
     outputs = [from_any(value) for value in leaves(result)]
     reads = [variable.__pullback_tensor__() for variable in variables]
     if variables and not _takes_variables(grad_fn):
-        if any(_live(tensor._node) is not None for tensor in reads):
+        if any(live(tensor) is not None for tensor in reads):
             names = ", ".join(str(variable.name) for variable in variables)
             raise errors.TapeError(f"{name} reads the variables {names}, {advice}")
         # No tape watches those that it reads.
@@ -176,7 +172,7 @@ def _attach(
     custom = _Custom(name, outputs, inputs, variables)
     if is_recorded_below(sources):
         outputs = sealed(name, sources, outputs, lambda _, g: custom.cotangents(grad_fn, g))
-    parents = [None if source is None else _live(source._node) for source in sources]
+    parents = [*map(live, sources)]
     handles = [wrap(tensor._array, tensor._device, CONSTANT) for tensor in outputs]
     if any(parent is not None for parent in parents):
         state = LOCAL.state

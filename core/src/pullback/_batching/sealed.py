@@ -16,7 +16,15 @@ from pullback._batching.arrays import BatchDevice, Batched, again, run_of, whole
 from pullback._dispatch import general_vjp
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.convert import flatten
-from pullback._dispatch.recording import CONSTANT, LOCAL, Node, Output, node_of, paused, reachable
+from pullback._dispatch.recording import (
+    CONSTANT,
+    LOCAL,
+    Node,
+    Output,
+    live,
+    node_of,
+    paused,
+)
 from pullback._tree import each
 from pullback.ops.reductions import sum
 from pullback.spec import Op
@@ -63,7 +71,7 @@ def is_recorded_below(tensors: Iterable[Tensor | None]) -> bool:
         below = tensor
         while below is not None and isinstance(below._array, Batched):
             below = below._array.tensor
-            if _live(below) is not None:
+            if live(below) is not None:
                 return True
     return False
 
@@ -109,7 +117,7 @@ def sealed(
     below = [None if top is None else top.tensor for top in tops]
     out = [down(tensor._array) for tensor in results]
     handles = [tensor.__copy__() for tensor in sealed(name, below, out, backward_below)]
-    parents = [_live(tensor) for tensor in below]
+    parents = [*map(live, below)]
     nodes: list[Node] = [CONSTANT] * len(handles)
     if any(parent is not None for parent in parents):
         next_serial = LOCAL.state.next_serial
@@ -148,10 +156,3 @@ def _on(tensor: Tensor, device: BatchDevice) -> Tensor:
     lifted = device.lift(tensor)
     assert lifted is not None
     return lifted
-
-
-def _live(tensor: Tensor | None) -> Node | None:
-    """The node of a tensor that a recording tape may see."""
-    if tensor is None or tensor._node is None:
-        return None
-    return reachable(tensor._node, LOCAL.state.oldest_serial)

@@ -474,6 +474,13 @@ def reachable(node: Node, oldest_serial: int) -> Node | None:
     return None
 
 
+def live(tensor: Tensor | None) -> Node | None:
+    """The node of a tensor that a recording tape may see."""
+    if tensor is None or tensor._node is None:
+        return None
+    return reachable(tensor._node, LOCAL.state.oldest_serial)
+
+
 def may_record(node: Node | None) -> bool:
     """Returns whether an op on a tensor with this node would be recorded now."""
     state = LOCAL.state

@@ -21,8 +21,8 @@ from pullback._dispatch.recording import (
     Node,
     Output,
     capturing,
+    live,
     node_of,
-    reachable,
     uncaptured,
 )
 from pullback._tree import each, leaves
@@ -65,10 +65,7 @@ def lifted(capture: Any, inputs: Sequence[Operand]) -> list[Operand]:
 def is_tracked(inputs: Sequence[Operand]) -> bool:
     """Returns whether a tape that records now sees any of the inputs."""
     state = LOCAL.state
-    return state.recording and any(
-        tensor._node is not None and reachable(tensor._node, state.oldest_serial) is not None
-        for tensor in leaves([*inputs])
-    )
+    return state.recording and any(live(tensor) is not None for tensor in leaves([*inputs]))
 
 
 def one_or_all(results: Sequence[Any]) -> Any:
@@ -123,13 +120,7 @@ def _attach(
     op: Op, inputs: Sequence[Operand], attributes: Mapping[str, Any], results: list[Tensor]
 ) -> None:
     state = LOCAL.state
-    oldest = state.oldest_serial
-    parents = [
-        None
-        if tensor._node is None or not is_floating(tensor.dtype)
-        else reachable(tensor._node, oldest)
-        for tensor in leaves([*inputs])
-    ]
+    parents = [live(x) if is_floating(x.dtype) else None for x in leaves([*inputs])]
     node = node_of(ControlNode(op, attributes), parents, None, results[0]._device)
     for position, result in enumerate(results):
         if is_floating(result.dtype):
