@@ -18,6 +18,11 @@ LAYERS: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
     "Activation": (("relu",), (2, 3)),
     "BatchNormalization": ((), (2, 3)),
     "Bidirectional": ((L.LSTM(2),), (2, 3, 4)),
+    "ActivityRegularization": ((0.1,), (2, 3)),
+    "AlphaDropout": ((0.5,), (2, 3)),
+    "EinsumDense": (("ab,bc->ac", 2), (2, 3)),
+    "GaussianDropout": ((0.5,), (2, 3)),
+    "UnitNormalization": ((), (2, 3)),
     "Dense": ((2,), (2, 3)),
     "Dropout": ((0.5,), (2, 3)),
     "Embedding": ((5, 2), ()),
@@ -85,9 +90,9 @@ METRICS: dict[str, tuple[Any, ...]] = {
 HOOKS = {
     # layers
     "augment", "build", "call", "call_masked", "called_with_symbols", "changed", "check",
-    "check_channels", "check_fits", "from_constructor_arguments", "infer", "kernel_channels",
-    "kernel_shapes",
-    "mask_of", "merged_mask", "mixed", "normalized", "per_axis", "places", "run", "state_shape",
+    "check_channels", "check_fits", "dropped", "from_constructor_arguments", "infer",
+    "kernel_channels", "kernel_shapes", "mask_of", "merged_mask", "mixed", "normalized", "per_axis",
+    "places", "run", "state_shape",
     "train_step", "test_step", "predict_step",
     # optimizers
     "make_slots", "restore_slot", "slot_shape", "update",
@@ -141,6 +146,7 @@ def layer_kinds() -> Iterator[Kind]:
         yield Kind(full, getattr(L, full), (2, 2), ((1, 2, *[4] * n, 2),))
     for name in ("CutMix", "MixUp"):
         yield Kind(name, getattr(L, name), (), ((2, 4, 4, 3), (2, 3)))
+    yield Kind("Dot", L.Dot, (1,), ((2, 3), (2, 3)))
     for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract"):
         yield Kind(name, getattr(L, name), (), ((2, 3), (2, 3)))
 

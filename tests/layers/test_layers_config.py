@@ -47,6 +47,14 @@ class Bare(L.Layer):
 # Each kind of layer, and the shape of an input.
 MADE = {
     "Activation": (lambda: L.Activation("relu"), (2, 3)),
+    "ActivityRegularization": (lambda: L.ActivityRegularization(0.1, 0.2), (2, 3)),
+    "AlphaDropout": (lambda: L.AlphaDropout(0.5, seed=3), (2, 3)),
+    "EinsumDense": (
+        lambda: L.EinsumDense("abc,cde->abde", (None, 3, 2), "relu", bias_axes="d"),
+        (2, 4, 5),
+    ),
+    "GaussianDropout": (lambda: L.GaussianDropout(0.5, seed=3), (2, 3)),
+    "UnitNormalization": (lambda: L.UnitNormalization(), (2, 3)),
     "AdaptiveAveragePool1D": (lambda: L.AdaptiveAveragePool1D(2), (2, 5, 3)),
     "LeakyReLU": (lambda: L.LeakyReLU(0.3), (2, 3)),
     "RandomBrightness": (lambda: L.RandomBrightness(0.3, seed=3), (2, 5, 6, 3)),
@@ -136,7 +144,7 @@ PAIRS = ("CutMix", "MixUp")
 CATEGORIES = (
     "CategoryEncoding", "Hashing", "IntegerLookup", "StringLookup", "TextVectorization"
 )  # fmt: skip
-MERGES = ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
+MERGES = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract")
 # Bases that subclasses are made of.
 BASES = {
     "AdaptivePool", "Augmentation", "Conv", "ConvLSTM", "ConvTranspose", "Cropping",
@@ -254,7 +262,7 @@ def test_no_layer_loses_a_mask(name):
 
 @pytest.mark.parametrize("name", MERGES)
 def test_merges(name):
-    layer = getattr(L, name)(name="here")
+    layer = getattr(L, name)(*[1] * (name == "Dot"), name="here")
     x = [pb.ones((2, 3)), pb.full((2, 3), 2.0)]
     other = again(layer)
     assert other.name == "here"

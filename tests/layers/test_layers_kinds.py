@@ -361,3 +361,179 @@ class TestRepr:
         data = pb.data.Dataset.range(1200)
         assert repr(data.batch(100)) == "<Dataset of 12 elements>"
         assert repr(data.filter(bool)) == "<Dataset of elements of unknown number>"
+
+
+def slope(f, x, direction):
+    """The derivative of a function of an array along a direction, by differences."""
+    return (float(f(x + 1e-6 * direction)) - float(f(x - 1e-6 * direction))) / 2e-6
+
+
+def check_gradients(layer, x):
+    """Holds the gradients of a layer in float64 against differences, eager and captured."""
+    layer(x)
+    weights = RNG.standard_normal(layer(x).shape)
+
+    def f(x):
+        return pb.sum(layer(x) * weights)
+
+    for way in (f, pb.function(f)):
+        with pb.GradientTape() as tape:
+            given = pb.asarray(x)
+            tape.watch(given)
+            loss = way(given)
+        gradient, *others = tape.gradient(loss, [given, *layer.trainable_variables])
+        direction = RNG.standard_normal(x.shape)
+        found = float(pb.sum(gradient * direction))
+        assert found == pytest.approx(slope(f, x, direction), rel=1e-6, abs=1e-8)
+        for variable, gradient in zip(layer.trainable_variables, others, strict=True):
+            direction, there = RNG.standard_normal(variable.shape), variable.numpy().copy()
+
+            def moved(value, variable=variable):
+                variable.assign(value)
+                return f(x)
+
+            found, expected = float(pb.sum(gradient * direction)), slope(moved, there, direction)
+            variable.assign(there)
+            assert found == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+class TestUnits:
+    @pytest.mark.parametrize("axis", [-1, 1, (1, 2)])
+    def test_values(self, axis):
+        x = RNG.standard_normal((3, 4, 5))
+        layer = L.UnitNormalization(axis)
+        expected = x / np.linalg.norm(x, axis=axis, keepdims=True) if axis != (1, 2) else (
+            x / np.sqrt((x**2).sum((1, 2), keepdims=True))
+        )  # fmt: skip
+        np.testing.assert_allclose(layer(x), expected, rtol=1e-12)
+        check_gradients(layer, x)
+        assert not layer(np.zeros((2, 3, 4))).numpy().any()
+
+
+class TestDot:
+    @pytest.mark.parametrize("normalize", [False, True])
+    @pytest.mark.parametrize(
+        ("one", "other", "axes", "equation"),
+        [
+            ((2, 3), (2, 3), 1, "ab,ab->a"),
+            ((2, 3, 4), (2, 5, 4), 2, "abc,adc->abd"),
+            ((2, 3, 4), (2, 4), (-1, 1), "abc,ac->ab"),
+            ((2, 4, 3), (2, 5, 4, 6), (1, 2), "acb,adce->abde"),
+        ],
+    )
+    def test_values(self, one, other, axes, equation, normalize):
+        x, y = RNG.standard_normal(one), RNG.standard_normal(other)
+        layer, along = (
+            L.Dot(axes, normalize=normalize),
+            axes if isinstance(axes, tuple) else (axes,) * 2,
+        )
+        parts = [
+            part / np.linalg.norm(part, axis=axis, keepdims=True) if normalize else part
+            for part, axis in zip((x, y), along, strict=True)
+        ]
+        expected = np.einsum(equation, *parts)
+        expected = expected[:, None] if expected.ndim == 1 else expected
+        np.testing.assert_allclose(layer([x, y]), expected, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(pb.function(layer)([x, y]), expected, rtol=1e-10, atol=1e-13)
+
+    def test_errors(self):
+        x = np.ones((2, 3, 4))
+        for wrong in (lambda: L.Dot(0)([x, x]), lambda: L.Dot(1)([x, x, x]),
+                      lambda: L.Dot((1, 2))([x, x]), lambda: L.Dot(3)([x, x])):  # fmt: skip
+            with pytest.raises(pb.errors.PullbackError, match=r"dot \(Dot\)"):
+                wrong()
+        with pytest.raises(pb.errors.InputValueError, match="one axis or two"):
+            L.Dot((1, 2, 3))
+
+
+class TestEinsum:
+    @pytest.mark.parametrize(
+        ("equation", "shape", "output", "bias", "kernel", "bias_shape"),
+        [
+            ("ab,bc->ac", (2, 3), 4, "c", (3, 4), (4,)),
+            ("abc,cd->abd", (2, 5, 3), (None, 4), None, (3, 4), None),
+            ("abc,cde->abde", (2, 5, 3), (None, 4, 2), "d", (3, 4, 2), (4, 1)),
+            ("abc,bd->adc", (2, 5, 3), (4, None), "dc", (5, 4), (4, 3)),
+            ("...x,xy->...y", (2, 5, 6, 3), (4,), "y", (3, 4), (4,)),
+            ("abc,cb->abc", (2, 5, 3), (None, None), "b", (3, 5), (5, 1)),
+        ],
+    )
+    def test_values(self, equation, shape, output, bias, kernel, bias_shape):
+        x = RNG.standard_normal(shape)
+        layer = L.EinsumDense(
+            equation, output, "tanh", bias_axes=bias, bias_initializer="normal", dtype="float64"
+        )
+        y = layer(x)
+        assert layer.kernel.shape == kernel
+        assert bias_shape == (None if layer.bias is None else layer.bias.shape)
+        added = 0 if bias is None else layer.bias.numpy()
+        expected = np.tanh(np.einsum(equation, x, layer.kernel.numpy()) + added)
+        np.testing.assert_allclose(y, expected, rtol=1e-10)
+        check_gradients(layer, x)
+
+    def test_errors(self):
+        for wrong in ("ab->ac", "ab,bc", "ab,b...->a...", "...ab,bc->ac"):
+            with pytest.raises(pb.errors.InputValueError, match="equation must be such as"):
+                L.EinsumDense(wrong, 3)
+        with pytest.raises(pb.errors.InputValueError, match="bias_axes"):
+            L.EinsumDense("ab,bc->ac", 3, bias_axes="b")
+        for made, x in (
+            (L.EinsumDense("abc,cd->abd", (None, None)), np.ones((2, 3, 4))),
+            (L.EinsumDense("abc,cd->abd", (7, 5)), np.ones((2, 3, 4))),
+            (L.EinsumDense("abc,cd->abd", 5), np.ones((2, 3))),
+        ):
+            with pytest.raises(pb.errors.LayerError, match=r"einsum_dense \(EinsumDense\)"):
+                made(x)
+
+
+class TestNoiseOfDropout:
+    @pytest.mark.parametrize("rate", [0.1, 0.4])
+    def test_alpha_dropout_keeps_mean_and_variance(self, rate):
+        x = pb.random.Generator(1).normal((400, 400))
+        layer = L.AlphaDropout(rate, seed=2)
+        y = layer(x, training=True).numpy()
+        assert abs(y.mean()) < 0.01
+        assert y.std() == pytest.approx(1, abs=0.01)
+        least = -1.0507009873554805 * 1.6732632423543772
+        a = ((1 - rate) * (1 + rate * least**2)) ** -0.5
+        kept = np.abs(y - (a * x.numpy() - a * rate * least)) < 1e-5
+        assert kept.mean() == pytest.approx(1 - rate, abs=0.01)
+        np.testing.assert_allclose(y[~kept], a * least - a * rate * least, rtol=1e-5)
+        assert layer(x) is x
+
+    @pytest.mark.parametrize("rate", [0.1, 0.4])
+    def test_gaussian_dropout(self, rate):
+        layer, x = L.GaussianDropout(rate, seed=2), pb.full((400, 400), 3.0)
+        y = layer(x, training=True).numpy() / 3
+        assert y.mean() == pytest.approx(1, abs=0.01)
+        assert y.var() == pytest.approx(rate / (1 - rate), rel=0.02)
+        assert layer(x) is x
+        assert L.GaussianDropout(0.0)(x, training=True) is x
+
+    @pytest.mark.parametrize("kind", [L.AlphaDropout, L.GaussianDropout])
+    def test_captured_calls_draw_the_same(self, kind):
+        x = RNG.standard_normal((5, 6)).astype("f")
+        eager, captured = kind(0.4, seed=2), kind(0.4, seed=2)
+        f = pb.function(lambda x: captured(x, training=True))
+        for _ in range(3):
+            np.testing.assert_allclose(f(x), eager(x, training=True), rtol=1e-6)
+
+
+def test_penalties_of_activities():
+    x = RNG.standard_normal((3, 4, 2))
+    model = pb.Sequential([L.Dense(3, dtype="float64"), L.ActivityRegularization(0.5, 0.25)])
+    y = model(x).numpy()
+    [loss] = model.losses
+    assert float(loss) == pytest.approx(0.5 * abs(y).sum() + 0.25 * (y**2).sum(), rel=1e-9)
+    mask = np.arange(4) < np.array([[4], [1], [0]])
+    masked = model(L.Masked(pb.asarray(x), pb.asarray(mask)))
+    [loss] = model.losses
+    np.testing.assert_array_equal(masked.values, y)
+    there = y[mask]
+    assert float(loss) == pytest.approx(0.5 * abs(there).sum() + 0.25 * (there**2).sum(), rel=1e-9)
+    with pb.GradientTape() as tape:
+        model(x, training=True)
+        total = sum(model.losses)
+    [kernel, _] = tape.gradient(total, model.trainable_variables)
+    expected = np.einsum("abi,abo->io", x, 0.5 * np.sign(y) + 0.5 * y)
+    np.testing.assert_allclose(kernel, expected, rtol=1e-9)

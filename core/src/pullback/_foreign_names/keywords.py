@@ -30,6 +30,8 @@ _LAYER = {
     "num_features num_channels normalized_shape":
         "leave it out: the size comes from the first input",
     "num_groups": "write `groups=`",
+    "merge_mode": "write `merge=`",
+    "backward_layer": "write `backward=`",
     "go_backwards": "write `reverse=`",
     "return_all_outputs": "write `return_sequences=`",
     "reset_after": "leave it out: GRU is computed with the reset after the product, as cuDNN does",

@@ -25,10 +25,6 @@ _LAYERS = {
     "RMSNorm": "write `pb.layers.RMSNormalization()`",
     "InstanceNorm1d InstanceNorm2d": "write `pb.layers.InstanceNormalization()`",
     "Dropout1d Dropout2d Dropout3d": "write `pb.layers.SpatialDropout2D(0.5)`",
-    "AlphaDropout": "not here: its values keep mean and variance; `pb.layers.Dropout(0.5)` drops",
-    "GaussianDropout":
-        "not here: it multiplies by `1 + 0.5 * pb.random.normal(x.shape)`, in a layer of your own; "
-        "`pb.layers.Dropout(0.5)` drops",
     "MaxPool1d MaxPooling1D": "write `pb.layers.MaxPool1D(2)`",
     "MaxPool2d MaxPooling2D": "write `pb.layers.MaxPool2D(2)`",
     "MaxPool3d MaxPooling3D": "write `pb.layers.MaxPool3D(2)`",
@@ -44,7 +40,9 @@ _LAYERS = {
     "ZeroPad2d": "write `pb.layers.ZeroPadding2D(1)`",
     "MultiheadAttention Attention":
         "write `pb.layers.MultiHeadAttention(8, 64)`: heads, and size of a head",
-    "RNN RNNCell LSTMCell GRUCell":
+    "StackedRNNCells":
+        "write `pb.Sequential([pb.layers.LSTM(64, return_sequences=True), pb.layers.LSTM(64)])`",
+    "RNN RNNCell LSTMCell GRUCell SimpleRNNCell":
         "write `pb.layers.LSTM(64)`, `pb.layers.GRU(64)`, `pb.layers.SimpleRNN(64)`",
     "Module": "write `pb.layers.Layer`, or `pb.Model`",
     "ModuleList": "write a list of layers in an attribute",
@@ -80,7 +78,6 @@ _LAYERS = {
     "TransformerEncoder TransformerEncoderLayer Transformer TransformerDecoderLayer":
         "not here: write it of `pb.layers.MultiHeadAttention(8, 64)` and "
         "`pb.layers.LayerNormalization()`",
-    "Dot": "write `pb.vecdot(x, y)`",
     "CrossEntropyLoss": "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)`",
     "MSELoss": "write `pb.losses.mean_squared_error(targets, predictions)`",
     "BCEWithLogitsLoss BCELoss": "write `pb.losses.sigmoid_cross_entropy(labels, logits)`",

@@ -21,7 +21,7 @@ from pullback.layers.augmentation import (
     RandomTranslation,
     RandomZoom,
 )
-from pullback.layers.basic import Dense, Embedding, Lambda, Masking, Rescaling
+from pullback.layers.basic import Dense, EinsumDense, Embedding, Lambda, Masking, Rescaling
 from pullback.layers.convolution import (
     Conv,
     Conv1D,
@@ -48,6 +48,7 @@ from pullback.layers.merging import (
     Add,
     Average,
     Concatenate,
+    Dot,
     Maximum,
     Merge,
     Minimum,
@@ -62,6 +63,7 @@ from pullback.layers.normalization import (
     InstanceNormalization,
     LayerNormalization,
     RMSNormalization,
+    UnitNormalization,
 )
 from pullback.layers.options import LayerOptions
 from pullback.layers.policy import Policy, policy
@@ -96,7 +98,10 @@ from pullback.layers.preprocessing import (
 )
 from pullback.layers.recurrent import GRU, LSTM, Bidirectional, Recurrent, SimpleRNN
 from pullback.layers.regularization import (
+    ActivityRegularization,
+    AlphaDropout,
     Dropout,
+    GaussianDropout,
     GaussianNoise,
     SpatialDropout,
     SpatialDropout1D,
@@ -134,6 +139,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "Activation",
+    "ActivityRegularization",
     "AdaptiveAveragePool1D",
     "AdaptiveAveragePool2D",
     "AdaptiveAveragePool3D",
@@ -142,6 +148,7 @@ __all__ = [
     "AdaptiveMaxPool3D",
     "AdaptivePool",
     "Add",
+    "AlphaDropout",
     "Augmentation",
     "Average",
     "AveragePool1D",
@@ -173,9 +180,12 @@ __all__ = [
     "DepthwiseConv1D",
     "DepthwiseConv2D",
     "Discretization",
+    "Dot",
     "Dropout",
+    "EinsumDense",
     "Embedding",
     "Flatten",
+    "GaussianDropout",
     "GaussianNoise",
     "GlobalAveragePool1D",
     "GlobalAveragePool2D",
@@ -239,6 +249,7 @@ __all__ = [
     "Subtract",
     "TextVectorization",
     "TimeDistributed",
+    "UnitNormalization",
     "UpSampling",
     "UpSampling1D",
     "UpSampling2D",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pullback import dtypes, errors
@@ -15,6 +16,7 @@ from pullback.layers.masks import keep_mask, pass_mask
 from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.regularizers import RegularizerLike
 from pullback.ops.indexing import take
+from pullback.ops.linalg.einsum import einsum
 from pullback.ops.linalg.linear_algebra import linear
 from pullback.ops.manipulation import expand_dims
 from pullback.ops.reductions import any as reduce_any
@@ -23,7 +25,7 @@ from pullback.shapes import Shape, as_count, check_number
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
-__all__ = ["Dense", "Embedding", "Lambda", "Masking", "Rescaling"]
+__all__ = ["Dense", "EinsumDense", "Embedding", "Lambda", "Masking", "Rescaling"]
 
 
 class Dense(Layer):
@@ -90,6 +92,102 @@ class Dense(Layer):
                 f"built for inputs with {size} values along the last axis, got shape {x.shape}"
             )
         y = linear(x, self.kernel, self.bias)
+        return y if self.activation is None else self.activation(y)
+
+
+class EinsumDense(Layer):
+    """activation(einsum(equation, x, kernel) + bias): a dense layer over any axes.
+
+    Args:
+        equation: the equation of `pb.einsum`, with the axes of x, of the kernel and of the result:
+            "abc,cd->abd"; "..." stands for axes at the beginning of x and of the result.
+        output_shape: the sizes of the last axes of the result; None for an axis of x.
+        activation: the name of an op, or a function.
+        bias_axes: the axes of the result that the bias has, such as "d"; None for no bias.
+        kernel_initializer: the initializer of the kernel.
+        bias_initializer: the initializer of the bias.
+        kernel_regularizer: a function of the kernel, whose value is added to the `losses`.
+        options: see `Layer`.
+
+    >>> layer = pb.layers.EinsumDense("...x,xhd->...hd", (4, 8), bias_axes="hd")
+    >>> layer(pb.zeros((2, 5, 16))).shape, layer.kernel.shape, layer.bias.shape
+    ((2, 5, 4, 8), (16, 4, 8), (4, 8))
+
+    Raises:
+        InputValueError: for an equation of another form, or a bias of axes that are not there.
+        LayerError: for sizes that do not fit the equation.
+    """
+
+    def __init__(
+        self,
+        equation: str,
+        output_shape: int | Sequence[int | None],
+        activation: ActivationLike = None,
+        *,
+        bias_axes: str | None = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        kernel_regularizer: RegularizerLike = None,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**options)
+        parts = re.fullmatch(r"((?:\.\.\.)?)(\w+),(\w+)->((?:\.\.\.)?)(\w+)", str(equation))
+        if parts is None or parts[1] != parts[4]:
+            raise errors.InputValueError(
+                f"equation must be such as 'abc,cd->abd' or '...c,cd->...d', got {equation!r}"
+            )
+        _, self._x, self._kernel, _, self._out = parts.groups()
+        self.equation = str(equation)
+        sizes = output_shape if isinstance(output_shape, Sequence) else (output_shape,)
+        self.output_shape = tuple([None if n is None else as_count(n, "a size") for n in sizes])
+        self.activation = activation_of(activation)
+        self.bias_axes = bias_axes
+        if not {*(bias_axes or "")} <= {*self._out}:
+            raise errors.InputValueError(
+                f"bias_axes must be axes of the result {self._out!r}, got {bias_axes!r}"
+            )
+        self.kernel_initializer = kernel_initializer
+        self.bias_initializer = bias_initializer
+        self.kernel_regularizer = kernel_regularizer
+        self.kernel: Variable = UNBUILT
+        self.bias: Variable | None = None
+        self._build_if_sized()
+
+    def build(self, input_shape: Shape) -> None:
+        """Makes the kernel and the bias."""
+        if len(input_shape) < len(self._x):
+            raise errors.LayerError(
+                f"inputs must have the axes of {self.equation!r}, got shape {tuple(input_shape)}"
+            )
+        ends = zip(reversed(self._out), reversed(self.output_shape), strict=False)
+        sizes = {letter: size for letter, size in ends if size is not None}
+        for letter, size in zip(reversed(self._x), reversed(input_shape), strict=False):
+            if sizes.setdefault(letter, size) != size:
+                raise errors.LayerError(
+                    f"axis {letter} of {self.equation!r} has size {sizes[letter]} in output_shape "
+                    f"or in another axis, got shape {tuple(input_shape)}"
+                )
+        missing = {*self._kernel, *(self.bias_axes or "")} - {*sizes}
+        if missing:
+            raise errors.LayerError(
+                f"the sizes of {', '.join(sorted(missing))} in {self.equation!r} are in neither "
+                f"output_shape {self.output_shape} nor the inputs {tuple(input_shape)}"
+            )
+        self.kernel = self.add_variable(
+            "kernel",
+            [sizes[letter] for letter in self._kernel],
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+        )
+        if self.bias_axes:
+            first = min(map(self._out.index, self.bias_axes))
+            shape = [sizes[x] if x in self.bias_axes else 1 for x in self._out[first:]]
+            self.bias = self.add_variable("bias", shape, initializer=self.bias_initializer)
+
+    def call(self, x: Tensor) -> Tensor:
+        """Returns activation(einsum(equation, x, kernel) + bias)."""
+        y = einsum(self.equation, x, self.kernel)
+        y = y if self.bias is None else y + self.bias
         return y if self.activation is None else self.activation(y)
 
 

@@ -6,16 +6,31 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Unpack
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool
 from pullback._masked import Masked
 from pullback.layers.layer import Layer
 from pullback.layers.masks import all_of
+from pullback.layers.normalization import unit
 from pullback.layers.options import LayerOptions
 from pullback.ops.arithmetic import add, maximum, minimum, multiply, subtract
 from pullback.ops.creation import full
 from pullback.ops.joining import concat
+from pullback.ops.linalg.einsum import einsum
+from pullback.ops.manipulation import expand_dims
+from pullback.shapes import as_ints, canonical_axis
 from pullback.tensor import Tensor
 
-__all__ = ["Add", "Average", "Concatenate", "Maximum", "Merge", "Minimum", "Multiply", "Subtract"]
+__all__ = [
+    "Add",
+    "Average",
+    "Concatenate",
+    "Dot",
+    "Maximum",
+    "Merge",
+    "Minimum",
+    "Multiply",
+    "Subtract",
+]
 
 
 class Merge(Layer):
@@ -119,6 +134,58 @@ class Average(Add):
     def call(self, inputs: Sequence[Tensor]) -> Tensor:
         """Returns the mean of the inputs."""
         return super().call(inputs) / len(inputs)
+
+
+class Dot(Merge):
+    """The products of two inputs along one axis of each, item by item.
+
+    Args:
+        axes: the axis of both that is summed over, or one of each; not that of the batch.
+        normalize: whether both are divided by their lengths along it first: cosines.
+        options: see `Layer`.
+
+    >>> x, y = pb.ones((2, 5, 3)), pb.ones((2, 4, 3))
+    >>> pb.layers.Dot(2)([x, y]).shape, pb.layers.Dot((1, 1))([x[:, 0], y[:, 0]]).tolist()
+    ((2, 5, 4), [[3.0], [3.0]])
+
+    Raises:
+        InputValueError: for another number of axes.
+        LayerError: for other than two inputs, for the axis of the batch, or sizes that differ.
+    """
+
+    call_masked = Layer.call_masked
+
+    def __init__(
+        self,
+        axes: int | Sequence[int],
+        *,
+        normalize: bool = False,
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.axes = as_ints(axes if isinstance(axes, Sequence) else (axes, axes), "axes")
+        if len(self.axes) != 2:
+            raise errors.InputValueError(f"axes must be one axis or two, got {axes!r}")
+        self.normalize = as_bool(normalize, "normalize")
+
+    def call(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Returns the products (batch, *axes of the first, *axes of the second)."""
+        parts = self.checked(inputs)
+        if len(parts) != 2:
+            raise errors.LayerError(f"inputs must be two tensors, got {len(parts)}")
+        terms, letters = [], iter("cdefghijklmnopqrstuvwxyz")
+        for x, axis in zip(parts, self.axes, strict=True):
+            place = canonical_axis(axis, x.ndim)
+            if not place:
+                raise errors.LayerError(f"axis {axis} of shape {x.shape} is that of the batch")
+            terms.append(["a" if not i else "b" if i == place else next(letters)
+                          for i in range(x.ndim)])  # fmt: skip
+        if self.normalize:
+            parts = [unit(x, axis) for x, axis in zip(parts, self.axes, strict=True)]
+        first, second = map("".join, terms)
+        left = (first + second).replace("a", "").replace("b", "")
+        y = einsum(f"{first},{second}->a{left}", *parts)
+        return y if left else expand_dims(y, axis=1)
 
 
 class Concatenate(Merge):

@@ -12,6 +12,8 @@ from pullback.layers.layer import Layer
 from pullback.layers.masks import keep_mask
 from pullback.layers.options import UNBUILT, LayerOptions
 from pullback.layers.training_mode import is_training
+from pullback.ops.arithmetic import maximum
+from pullback.ops.linalg.norms import vector_norm
 from pullback.ops.nn.batch_normalization import batch_norm, batch_norm_inference
 from pullback.ops.nn.normalization import group_norm, layer_norm, rms_norm
 from pullback.shapes import Shape, as_count, as_int, canonical_axes
@@ -24,6 +26,7 @@ __all__ = [
     "InstanceNormalization",
     "LayerNormalization",
     "RMSNormalization",
+    "UnitNormalization",
 ]
 
 
@@ -115,6 +118,34 @@ class RMSNormalization(Layer):
     def call(self, x: Tensor) -> Tensor:
         """Returns the normalized input."""
         return rms_norm(x, self.gamma, axis=self.axis, epsilon=self.epsilon)
+
+
+class UnitNormalization(Layer):
+    """Divides each item by its length, the square root of its sum of squares.
+
+    Args:
+        axis: the axis or axes of the features.
+        options: see `Layer`.
+
+    >>> pb.layers.UnitNormalization()([[3.0, 4.0]]).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    call_masked = keep_mask
+
+    def __init__(self, axis: int | Sequence[int] = -1, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
+        self.axis = axis
+
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x / |x|; 0 for items of length 0."""
+        return unit(x, self.axis)
+
+
+def unit(x: Tensor, axis: int | Sequence[int]) -> Tensor:
+    """Returns x / |x| along axes; 0 for vectors of length 0."""
+    axes = canonical_axes(axis, x.ndim)
+    return x / maximum(vector_norm(x, axis=axes, keepdims=True), 1e-12)
 
 
 class GroupNormalization(Layer):

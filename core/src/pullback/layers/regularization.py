@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+import math
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from pullback import errors
+from pullback._masked import Masked
 from pullback.layers.images import Images
 from pullback.layers.layer import Layer
 from pullback.layers.masks import keep_mask
 from pullback.layers.options import ImageOptions, LayerOptions
+from pullback.layers.regularizers import l1_l2
 from pullback.layers.training_mode import is_training
+from pullback.ops.manipulation import reshape
+from pullback.ops.selection import where
 from pullback.random import Generator, default_generator
 from pullback.shapes import check_number
 from pullback.tensor import Tensor
 
 __all__ = [
+    "ActivityRegularization",
+    "AlphaDropout",
     "Dropout",
+    "GaussianDropout",
     "GaussianNoise",
     "SpatialDropout",
     "SpatialDropout1D",
@@ -78,10 +87,55 @@ class Dropout(Layer):
         self.generator = own_generator(generator, seed)
 
     def call(self, x: Tensor, training: bool | None = None) -> Tensor:
-        """Returns x, with zeros in training."""
+        """Returns x, with zeros or noise in training."""
         if not self.rate or not is_training(training):
             return x
-        return active_generator(self.generator).dropout(x, self.rate)
+        return self.dropped(x, active_generator(self.generator))
+
+    def dropped(self, x: Tensor, generator: Generator) -> Tensor:
+        """Returns x as in training."""
+        return generator.dropout(x, self.rate)
+
+
+class GaussianDropout(Dropout):
+    """Multiplies values by normal noise in training (Srivastava et al., 2014, section 10).
+
+    The noise has mean 1 and the variance of dropout, rate / (1 - rate). Arguments are those of
+    `Dropout`.
+
+    >>> layer = pb.layers.GaussianDropout(0.5, seed=1)
+    >>> layer([1.0, 2.0]).tolist(), abs(layer(pb.ones(9999), training=True).mean().item() - 1) < 0.1
+    ([1.0, 2.0], True)
+    """
+
+    def dropped(self, x: Tensor, generator: Generator) -> Tensor:
+        """Returns x times noise."""
+        deviation = math.sqrt(self.rate / (1 - self.rate))
+        return x * _noise(x, generator, 1.0, deviation)
+
+
+#: The value that `selu` approaches for small inputs.
+_SELU_LEAST = -1.7580993408473766
+
+
+class AlphaDropout(Dropout):
+    """Sets random values to the least one of `selu` in training (Klambauer et al., 2017).
+
+    All values are scaled and shifted then, so that those of mean 0 and variance 1 keep both.
+    Arguments are those of `Dropout`.
+
+    >>> layer = pb.layers.AlphaDropout(0.5, seed=1)
+    >>> layer([1.0, 2.0]).tolist(), len({*layer(pb.ones(100), training=True).tolist()})
+    ([1.0, 2.0], 2)
+    """
+
+    def dropped(self, x: Tensor, generator: Generator) -> Tensor:
+        """Returns a * (x or the least value) + b."""
+        kept = generator.bernoulli(x.shape, 1 - self.rate, device=x.device)
+        a = ((1 - self.rate) * (1 + self.rate * _SELU_LEAST**2)) ** -0.5
+        b = -a * _SELU_LEAST * self.rate
+        y: Tensor = where(kept, x, _SELU_LEAST) * a + b
+        return y
 
 
 class SpatialDropout(Images):
@@ -189,7 +243,44 @@ class GaussianNoise(Layer):
         """Returns x, with noise in training."""
         if not self.stddev or not is_training(training):
             return x
-        noise = active_generator(self.generator).normal(
-            x.shape, 0.0, self.stddev, dtype="float32", device=x.device
-        )
-        return x + noise.astype(x.dtype)
+        return x + _noise(x, active_generator(self.generator), 0.0, self.stddev)
+
+
+def _noise(x: Tensor, generator: Generator, mean: float, deviation: float) -> Tensor:
+    """Normal noise in the shape and dtype of x."""
+    noise = generator.normal(x.shape, mean, deviation, dtype="float32", device=x.device)
+    return noise.astype(x.dtype)
+
+
+class ActivityRegularization(Layer):
+    """Hands its inputs on, and adds a penalty of their values to the `losses`.
+
+    The penalty is l1 * the sum of |x| + l2 * the sum of x**2, over the batch as well. Steps of
+    padding in `Masked` inputs do not count.
+
+    Args:
+        l1: the weight of the absolute values.
+        l2: the weight of the squares.
+        options: see `Layer`.
+
+    >>> layer = pb.layers.ActivityRegularization(l2=0.5)
+    >>> layer([[1.0, -2.0]]).tolist(), [loss.item() for loss in layer.losses]
+    ([[1.0, -2.0]], [2.5])
+    """
+
+    def __init__(self, l1: float = 0.0, l2: float = 0.0, **options: Unpack[LayerOptions]) -> None:
+        super().__init__(**options)
+        check_number(l1, "l1")
+        check_number(l2, "l2")
+        self.penalty: Callable[[Any], Tensor] = l1_l2(l1, l2)
+
+    def call_masked(self, x: Masked, *args: Any, **kwargs: Any) -> Masked:
+        """Returns x, whose values count where they exist."""
+        shape = (*x.mask.shape, *[1] * (x.values.ndim - x.mask.ndim))
+        self(where(reshape(x.mask, shape), x.values, 0), *args, **kwargs)
+        return x
+
+    def call(self, x: Tensor) -> Tensor:
+        """Returns x."""
+        self.add_loss(self.penalty(x))
+        return x
