@@ -100,7 +100,12 @@ reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
-    canonical = tuple([canonical_axis(axis, ndim) for axis in axes])
+    canonical = tuple(
+        [
+            axis if type(axis) is int and 0 <= axis < ndim else canonical_axis(axis, ndim)
+            for axis in axes
+        ]
+    )
     if len(canonical) != ndim or len(set(canonical)) != ndim:
         raise errors.AxisError(
             f"axes {tuple(axes)} are not a permutation of {ndim} axes; name every axis once; "

@@ -25,7 +25,7 @@ __all__ = ["group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 def _parameter_shape(x: Shape, axes: Shape | None) -> Shape:
     """The shape of scale and offset: that of the normalized axes."""
-    return x if axes is None else tuple(x[axis] for axis in axes)
+    return x if axes is None else tuple([x[axis] for axis in axes])
 
 
 def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None:
@@ -49,9 +49,10 @@ def _normalized_shape(
     x: Shape, scale: Shape | None, offset: Shape | None = None, *, axis: Shape | None, **_: object
 ) -> Shape:
     """The shape of x; the parameters have that of the normalized axes."""
-    expected = _parameter_shape(x, axis)
-    check_parameter("scale", scale, expected)
-    check_parameter("offset", offset, expected)
+    if scale is not None or offset is not None:
+        expected = _parameter_shape(x, axis)
+        check_parameter("scale", scale, expected)
+        check_parameter("offset", offset, expected)
     return x
 
 

@@ -65,10 +65,11 @@ def _windowed(
     return {"window": window, "strides": strides, "padding": padding, "data_format": data_format}
 
 
+@remembered
 def _normalize_average(
     shapes: tuple[Shape, ...], *, count_include_pad: bool, **attributes: Any
 ) -> dict[str, Any]:
-    return {**_windowed(shapes, **attributes), "count_include_pad": count_include_pad}
+    return {**_windowed(shapes, **attributes), "count_include_pad": bool(count_include_pad)}
 
 
 def _normalize_gradient(
