@@ -16,6 +16,7 @@ from pullback._dispatch.host_data import (
     Numbers,
     cast_host,
     host_array,
+    leaf_types,
     leaves,
     numbers_of,
 )
@@ -119,6 +120,8 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
 
 def _first_tensor(value: object) -> Tensor | None:
     """The first tensor in nested lists."""
+    if leaf_types(value) <= SCALAR_TYPES:
+        return None
     for leaf in leaves(value):
         tensor = as_tensor(leaf)
         if tensor is not None:

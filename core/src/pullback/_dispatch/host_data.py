@@ -11,7 +11,15 @@ from pullback import dtypes, errors
 from pullback.casting import EXACT, cast, number
 from pullback.dtypes import DType
 
-__all__ = ["SCALAR_TYPES", "Numbers", "cast_host", "host_array", "leaves", "numbers_of"]
+__all__ = [
+    "SCALAR_TYPES",
+    "Numbers",
+    "cast_host",
+    "host_array",
+    "leaf_types",
+    "leaves",
+    "numbers_of",
+]
 
 _SCALARS = (bool, int, float, complex)
 SCALAR_TYPES = frozenset(_SCALARS)
@@ -24,6 +32,18 @@ def leaves(value: object) -> Iterable[object]:
             yield from leaves(item)
     else:
         yield value
+
+
+def leaf_types(value: object) -> set[type]:
+    """The types of what nested lists hold, without a look at each item of a list of numbers."""
+    if not isinstance(value, (list, tuple)):
+        return {type(value)}
+    kinds = set(map(type, value))
+    nested = {kind for kind in kinds if issubclass(kind, (list, tuple))}
+    if nested:
+        kinds -= nested
+        kinds.update(*[leaf_types(item) for item in value if type(item) in nested])
+    return kinds
 
 
 def _not_numbers(value: object, dtype: np.dtype[Any]) -> str:
@@ -73,15 +93,13 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
         if not array.dtype.isnative:
             return host_array(array.astype(array.dtype.newbyteorder("=")))
         raise errors.ConversionError(_not_numbers(value, array.dtype))
-    plain = type(value) in SCALAR_TYPES or (
-        sequence and all(type(leaf) in SCALAR_TYPES for leaf in leaves(value))
-    )
-    if not plain:
+    kinds = leaf_types(value)
+    if not kinds <= SCALAR_TYPES:
         return array
     if array.size == 0:
         return array.astype(dtypes.DEFAULT_FLOAT)
     if dtypes.kind(array.dtype) >= dtypes.FLOAT:
-        if all(type(leaf) is int for leaf in leaves(value)):
+        if kinds == {int}:
             # NumPy takes floats for integers beyond int64 beside others: some would be others.
             try:
                 return np.asarray(value, dtypes.uint64)
@@ -132,11 +150,10 @@ def _rounded(value: object, array: np.ndarray[Any, Any], dtype: DType) -> np.nda
     """`array`, which NumPy made of `value`, as `dtype`; each number is rounded once."""
     # Integers beside floats, or beyond int64 beside others, have gone through float64.
     listed = isinstance(value, (list, tuple)) and dtypes.is_floating(dtype)
-    if listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any():
-        found = list(leaves(value))
-        if all(type(leaf) in SCALAR_TYPES for leaf in found):
-            rounded = [number(leaf, dtype) for leaf in found]
-            return np.asarray(rounded, dtype).reshape(array.shape)
+    large = listed and array.dtype.kind in "fc" and (abs(array) > EXACT).any()
+    if large and leaf_types(value) <= SCALAR_TYPES:
+        rounded = [number(leaf, dtype) for leaf in leaves(value)]
+        return np.asarray(rounded, dtype).reshape(array.shape)
     return cast(array, dtype)
 
 
@@ -167,7 +184,7 @@ def numbers_of(value: object) -> Numbers | None:
     """Nested lists of Python numbers; None for anything else, and for ragged lists."""
     if not isinstance(value, (list, tuple)):
         return None
-    kinds = {type(leaf) for leaf in leaves(value)}
+    kinds = leaf_types(value)
     if not kinds <= SCALAR_TYPES:
         return None
     try:

@@ -230,8 +230,8 @@ def _filled_like(
 
 
 def _length(start: float, stop: float, step: float) -> int:
-    if all(type(value) is int for value in (start, stop, step)):
-        return max(0, -int((start - stop) // step))
+    if type(start) is type(stop) is type(step) is int:
+        return max(0, -((start - stop) // step))
     # The ceiling of the quotient, in double precision; Python's // rounds down.
     count = (stop - start) / step
     if count != count or count in (float("inf"), float("-inf")):
@@ -258,18 +258,15 @@ def _steps(
 ) -> dict[str, object]:
     if stop is None:
         start, stop = 0, start
-    start, stop, step = (
-        value if type(value) in (int, float) else _real_number(value)
-        for value in (start, stop, step)
-    )
+    kinds = {type(start), type(stop), type(step)}
+    if not kinds <= {int, float}:
+        start, stop, step = map(_real_number, (start, stop, step))
+        kinds = {type(start), type(stop), type(step)}
     if step == 0:
         raise errors.InputValueError("the step must not be 0")
     if dtype is None:
-        dtype = dtypes.promote([type(value) for value in (start, stop, step)])
-        if (
-            dtype == dtypes.DEFAULT_INT
-            and not -(2**31) <= min(start, stop) <= max(start, stop) <= 2**31
-        ):
+        dtype = dtypes.DEFAULT_FLOAT if float in kinds else dtypes.DEFAULT_INT
+        if float not in kinds and not (abs(start) <= 2**31 and abs(stop) <= 2**31):
             dtype = dtypes.int64
     if dtypes.kind(dtype) not in (dtypes.INT, dtypes.FLOAT):
         raise errors.DTypeError(

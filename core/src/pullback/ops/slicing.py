@@ -105,9 +105,19 @@ def strided_slice(x: Tensor, /, *, key: Key) -> Tensor:
 @strided_slice.vjp("x")
 def _(g: Tensor, x_shape: Shape, key: Key) -> Tensor:
     shape = tuple(x_shape)
-    if prod(g.shape) == prod(shape) and all(type(k) is not slice or (k.step or 1) > 0 for k in key):
-        return late.reshape(g, shape)  # all elements in their order, as those of x[None]
-    return strided_place(g, shape=shape, key=key)
+    if prod(g.shape) != prod(shape):
+        return strided_place(g, shape=shape, key=key)
+    # All elements, as those of x[None] and x[::-1]: in their order but for the axes turned round.
+    g = late.reshape(g, shape)
+    read = [entry for entry in key[:-1] if entry is not None]
+    turned = [type(entry) is slice and (entry.step or 1) < 0 for entry in read]
+    if True not in turned or not g.size:
+        return g
+    back = [
+        slice(size - 1, None, -1) if turn else slice(None)
+        for size, turn in zip(shape, turned, strict=False)
+    ]
+    return strided_slice(g, key=(*back, ...))
 
 
 @op(

@@ -72,7 +72,7 @@ def _added(start: Array, indices: Array, updates: Array, axis: int, dtype: DType
     """start, a new array of the wide dtype, with the updates added along an axis."""
     shape = start.shape
     size = shape[axis]
-    outer, inner = int(np.prod(shape[:axis])), int(np.prod(shape[axis + 1 :]))
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     positions = _in_range(indices, size).reshape(-1).astype(np.int64, copy=False)
     start = start.reshape(outer, size, inner)
     updates = updates.reshape(outer, positions.size, inner).astype(start.dtype, copy=False)

@@ -8,8 +8,13 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.plugins.records import Kernel
-from pullback_numpy.kernels.sorting import groups
+from pullback_numpy.kernels.sorting import by_digits, groups
 from pullback_numpy.typing import Array
+
+#: From this many elements on, a search reads memory that no near cache holds.
+_CACHED = 1 << 17
+#: So many values are compared one by one.
+_COMPARED = 8
 
 
 def _argmax(x: Array, *, axis: int | None, keepdims: bool) -> Any:
@@ -34,7 +39,29 @@ def _argwhere(x: Array) -> Array:
 
 def _searchsorted(x1: Array, x2: Array, sorter: Array | None, *, side: Any) -> Any:
     order = None if sorter is None else sorter.astype(np.intp, copy=False)  # not of uint64
-    return np.searchsorted(_comparable(x1), _comparable(x2), side, order)
+    x1, x2 = _comparable(x1), _comparable(x2)
+    if x1.size > _CACHED and x2.size > _CACHED and x2.dtype.itemsize <= 4:
+        # In order: neighbors are found by the same elements of x1, which the cache still holds.
+        flat = x2.reshape(-1)
+        turns = by_digits(flat)
+        if turns is not None:
+            places = np.empty(flat.size, np.intp)
+            places[turns] = np.searchsorted(x1, flat[turns], side, order)
+            return places.reshape(x2.shape)
+    return np.searchsorted(x1, x2, side, order)
+
+
+def _isin(x1: Array, x2: Array, *, invert: bool) -> Any:
+    if x2.size <= _COMPARED:
+        found = np.zeros(x1.shape, np.bool_)
+        for one in x2.reshape(-1):
+            found |= x1 == one
+        return ~found if invert else found
+    values = np.sort(_comparable(x2), axis=None)
+    x1 = _comparable(x1)
+    places = np.minimum(_searchsorted(values, x1, None, side="left"), values.size - 1)
+    found = values[places] == x1
+    return ~found if invert else found
 
 
 def _unique_values(x: Array) -> Array:
@@ -54,6 +81,7 @@ KERNELS: dict[str, Kernel] = {
     "argmax": _argmax,
     "argmin": _argmin,
     "argwhere": _argwhere,
+    "isin": _isin,
     "searchsorted": _searchsorted,
     "unique_all": groups,
     "unique_counts": _unique_counts,

@@ -15,7 +15,7 @@ from pullback_numpy.typing import Array, DType
 
 def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
     if x.ndim == 1 and x.size >= _DIGITS:
-        order = _by_digits(x[::-1] if descending else x)
+        order = by_digits(x[::-1] if descending else x)
         if order is not None:
             return x.size - 1 - order[::-1] if descending else order
     if x.dtype == dtypes.bfloat16:
@@ -32,7 +32,7 @@ def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
 _DIGITS = 4096
 
 
-def _by_digits(x: Array) -> Array | None:
+def by_digits(x: Array) -> Array | None:
     """The stable order of a vector by keys of 16 or 32 bits; None for dtypes that have none.
 
     NumPy orders numbers of 16 bits by counting, in one pass.

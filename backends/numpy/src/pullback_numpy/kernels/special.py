@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.array_api import special
+from pullback.casting import widened
 from pullback.plugins.records import Kernel
 from pullback_numpy import threads
 from pullback_numpy.kernels.elementwise import where
@@ -48,6 +49,14 @@ def _blocked(kernel: Kernel) -> Kernel:
     return run
 
 
+def _xlogy(x: Array, y: Array) -> Any:
+    dtype, x, y = x.dtype, widened(x), widened(y)
+    absent = (x == 0) & (y == y)
+    product = np.log(np.where(absent, y.dtype.type(1), y)) * x
+    return np.where(absent, y.dtype.type(0), product).astype(dtype, copy=False)
+
+
 KERNELS: dict[str, Kernel] = {
-    name: _blocked(kernel) for name, kernel in special.kernels(_Namespace()).items()
+    **{name: _blocked(kernel) for name, kernel in special.kernels(_Namespace()).items()},
+    "xlogy": _xlogy,
 }

@@ -14,6 +14,7 @@ from pullback.ops.complex import conj
 from pullback.ops.joining import stack, unstack
 from pullback.ops.manipulation import moveaxis, permute_dims, reshape
 from pullback.ops.reductions import sum
+from pullback.ops.slicing import strided_place
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor
@@ -333,6 +334,16 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
         return reshape(x, (*stacks, rows * columns))[..., :0]
     line = reshape(x, (*stacks, rows * columns))
     return line[..., start : start + (length - 1) * (columns + 1) + 1 : columns + 1]
+
+
+@diagonal.vjp("x")
+def _(g: Tensor, x_shape: Shape, offset: int) -> Tensor:
+    *stacks, rows, columns = x_shape
+    start, length = _diagonal_span(rows, columns, offset)
+    line = slice(start, start + max(0, (length - 1) * (columns + 1) + 1), columns + 1)
+    key = (*[slice(None)] * len(stacks), line if length else slice(0, 0, 1), ...)
+    placed = strided_place(g, shape=(*stacks, rows * columns), key=key)
+    return reshape(placed, tuple(x_shape))
 
 
 def _trace_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
