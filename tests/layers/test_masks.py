@@ -244,6 +244,20 @@ def test_losses_and_metrics_leave_out_padding(capture, weighted):
     assert model.predict(IDS, batch_size=2).mask.tolist() == MASK.tolist()
 
 
+@pytest.mark.parametrize("capture", [False, True], ids=["eager", "captured"])
+@pytest.mark.parametrize("padding", [-1, 99, 0])
+def test_labels_of_padding_are_any_number(capture, padding):
+    model = pb.Sequential([L.Embedding(10, 4, mask_zero=True), L.Dense(5)])
+    model.compile("sgd", "sparse_softmax_cross_entropy", ["accuracy"], capture=capture)
+    model.fit(IDS, np.where(MASK, IDS % 5, padding), verbose=False)
+    found = model.evaluate(IDS, np.where(MASK, IDS % 5, padding), verbose=False)
+    logits, labels = model(IDS).values.numpy()[MASK], (IDS % 5)[MASK]
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    expected = -logs[np.arange(len(labels)), labels].mean()
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    assert found["accuracy"] == pytest.approx((logits.argmax(-1) == labels).mean())
+
+
 class TestNoMaskIsLost:
     X = L.Embedding(10, 4, mask_zero=True)(IDS)
 

@@ -129,13 +129,13 @@ class CompileConfig:
         total: Tensor | None = None
         for path, loss, loss_weight in self.losses:
             value = loss(
-                _at(targets, path, "targets"),
                 *_without_mask(
+                    _at(targets, path, "targets"),
                     _at(predictions, path, "predictions"),
                     _weights_at(weights, path),
                     loss.title,
                     for_mean=True,
-                ),
+                )
             )
             if self.output_losses:
                 values[_name(path, "loss")] = value
@@ -156,12 +156,12 @@ class CompileConfig:
     ) -> None:
         """Updates the metrics with a batch."""
         for path, _, metric, takes_weights in self.metrics:
-            predicted, part = _without_mask(
+            *arguments, part = _without_mask(
+                _at(targets, path, "targets"),
                 _at(predictions, path, "predictions"),
                 _weights_at(weights, path) if takes_weights else None,
                 metric.name,
             )
-            arguments = [_at(targets, path, "targets"), predicted]
             if part is not None:
                 arguments.append(part)
             metric(*arguments)
@@ -343,21 +343,30 @@ def _at(structure: Structure, path: Path, kind: str) -> Structure:
 
 
 def _without_mask(
-    predictions: Structure, weights: Structure, name: str, *, for_mean: bool = False
-) -> tuple[Structure, Structure]:
+    targets: Structure,
+    predictions: Structure,
+    weights: Structure,
+    name: str,
+    *,
+    for_mean: bool = False,
+) -> tuple[Structure, Structure, Structure]:
     """The values of `Masked` predictions, and weights that leave out the steps of padding.
 
-    With `for_mean` they make the mean over all steps that over those which exist.
+    With `for_mean` they make the mean over all steps that over those which exist. Labels of padding
+    may be any number, such as -1: they become 0.
     """
     if type(predictions) is not Masked:
-        return predictions, weights
+        return targets, predictions, weights
     values, mask = predictions
+    labels = None if targets is None else from_any(targets)
+    if labels is not None and labels.shape == mask.shape and labels.dtype.kind in "iu":
+        targets = where(mask, labels, 0)
     factor = double(mask)
     if for_mean:
         factor = factor * (mask.size / maximum(reductions.sum(factor), 1))
     if weights is not None:
         factor = item_weights(weights, mask.shape, name, mask.device) * factor
-    return values, factor
+    return targets, values, factor
 
 
 def _weights_at(weights: Structure, path: Path) -> Structure:
