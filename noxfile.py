@@ -34,6 +34,7 @@ TYPED = (
     "backends/numpy/src",
     "backends/torch/src",
     "compat/tensorflow/src",
+    "integrations/sparse/src",
     "conftest.py",
     "tests/autodiff/replay_graphs.py",
     "tests/autodiff/replay_programs.py",
@@ -60,7 +61,8 @@ CLEAN = dict.fromkeys(["PYTHONPATH", *(name for name in os.environ if name[:9] =
 
 def projects() -> list[Path]:
     """The folders of the distributions, core first."""
-    folders = [*ROOT.glob("core"), *sorted(ROOT.glob("backends/*")), *sorted(ROOT.glob("compat/*"))]
+    patterns = ("core", "backends/*", "compat/*", "integrations/*")
+    folders = [folder for pattern in patterns for folder in sorted(ROOT.glob(pattern))]
     return [folder for folder in folders if (folder / "pyproject.toml").is_file()]
 
 
@@ -74,7 +76,7 @@ def slow_parts() -> dict[str, list[str]]:
     named = {folder for folders in parts.values() for folder in folders}
     mine = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("tests/*/"))]
     alone = ["tests/packages", "tests/gpu", "tests/reference"]
-    others = ["backends/numpy/tests", "compat/tensorflow/tests"]
+    others = ["backends/numpy/tests", "compat/tensorflow/tests", "integrations/sparse/tests"]
     rest = [folder for folder in mine if folder not in named and folder not in alone]
     # `packages` has a worker for each of these.
     own = "--deselect=tests/plugins/test_packages.py"
@@ -131,6 +133,9 @@ def smoke(session: nox.Session) -> None:
     session.install(*wheels_of("pullback-numpy"))
     smoke_test(session)
     session.run("pullback", "backends", env=CLEAN)
+
+    session.install(*wheels_of("pullback-sparse"))
+    session.run("python", "-P", ".ci/sparse.py", env=CLEAN)
 
     # Without a driver the GPU backend says so, and the rest works.
     session.install(*wheels_of("pullback-cupy"))

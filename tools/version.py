@@ -29,7 +29,8 @@ UNRELEASED = "## [Unreleased]"
 
 def projects(root: Path) -> list[Path]:
     """The settings of the distributions that share the version, except core's."""
-    return sorted([*root.glob("backends/*/pyproject.toml"), *root.glob("compat/*/pyproject.toml")])
+    patterns = ("backends", "compat", "integrations")
+    return sorted(path for one in patterns for path in root.glob(f"{one}/*/pyproject.toml"))
 
 
 def source(root: Path) -> Path:
@@ -43,6 +44,7 @@ def asking(root: Path) -> list[Path]:
     """Every file in which something asks for a range of versions."""
     patterns = [
         *("core/pyproject.toml", "backends/*/pyproject.toml", "compat/*/pyproject.toml"),
+        *("integrations/*/pyproject.toml", "integrations/*/*.md"),
         *("examples/*/pyproject.toml", "tests/packages/*/pyproject.toml"),
         *("*.md", "core/*.md", "backends/*/*.md", "docs/**/*.md", "examples/*/*.md"),
     ]

@@ -531,7 +531,8 @@ class TestFiles:
         for project in [
             ROOT / "core",
             *(path.parent for path in BACKENDS.glob("*/pyproject.toml")),
-            *(path.parent for path in (ROOT / "compat").glob("*/pyproject.toml")),
+            *(path.parent for path in ROOT.glob("compat/*/pyproject.toml")),
+            *(path.parent for path in ROOT.glob("integrations/*/pyproject.toml")),
         ]:
             assert (project / "LICENSE").read_text() == license_
             assert list(project.glob("src/*/py.typed")), f"{project.name} lacks py.typed"

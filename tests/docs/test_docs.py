@@ -35,6 +35,7 @@ PAGES = [
     ROOT / "core" / "README.md",
     *sorted((ROOT / "backends").glob("*/README.md")),
     *sorted((ROOT / "compat").glob("*/README.md")),
+    *sorted((ROOT / "integrations").glob("*/README.md")),
 ]
 #: What a reader has, or is told to install, beside what this repository declares.
 TOOLS = {"cd", "git", "pip", "python", "source", "uv"}
@@ -132,7 +133,7 @@ def test_python_blocks_run(path, tmp_path, pages):
 
 def projects():
     """The settings of the distributions, core first."""
-    patterns = ("core", "backends/*", "compat/*")
+    patterns = ("core", "backends/*", "compat/*", "integrations/*")
     return [path for one in patterns for path in sorted(ROOT.glob(f"{one}/pyproject.toml"))]
 
 

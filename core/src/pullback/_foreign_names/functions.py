@@ -77,7 +77,10 @@ _FIRST = {
     "onnx export":
         "not here: write `pb.function(f).lower(x).save(folder)`, or exchange weights by "
         "`pb.checkpoint.save_weights(model, file)`",
-    "sparse sparse_coo_tensor SparseTensor RaggedTensor ragged":
+    "sparse sparse_coo_tensor sparse_csr_tensor SparseTensor":
+        "not here: sparse matrices are in a package of their own, pip install pullback-sparse; "
+        "write `pullback_sparse.CSR.from_scipy(matrix) @ x`",
+    "RaggedTensor ragged":
         "not here: tensors are dense; pad with `pb.data.Dataset.padded_batch`, and mask",
     "half": "write `pb.float16`",
     "float": "write `pb.float32`",

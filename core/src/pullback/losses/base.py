@@ -1,4 +1,4 @@
-"""What losses share: checks of shapes, weights and reductions."""
+"""Checks of shapes, weights and reductions that losses share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of vectors: of their angles, and of which of them are near each other."""
+"""Losses of vectors: of their angles and distances."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def info_nce(
     4.5e-05
 
     Raises:
-        ShapeError: for shapes that differ, or have not two axes.
+        ShapeError: for shapes that differ, or lack one of the two axes.
         InputValueError: for a temperature that is not above 0.
     """
     if not as_float(temperature, "temperature") > 0:

@@ -153,7 +153,7 @@ class Perplexity(SparseCategoricalAccuracy):
     """
 
     def compare(self, targets: Tensor, predictions: Tensor) -> Tensor:
-        """Returns the cross entropies; NaN for what is no class."""
+        """Returns the cross entropies; NaN for a label outside the classes."""
         return sparse_softmax_cross_entropy_with_logits(double(predictions), targets)
 
     def result(self) -> float:

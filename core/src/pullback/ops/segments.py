@@ -28,6 +28,7 @@ def _of(rule: DTypeRule) -> DTypeRule:
 
     @DTypeRule
     def indexed(operands: Operands, **_: object) -> Resolution:
+        """Data as `max`, `mean` or `softmax` takes them; ids in an integer dtype."""
         data, ids = operands
         assert ids is not None
         found = rule((data,))

@@ -22,7 +22,7 @@ class Point(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether the function and its slope are numbers."""
+        """Returns whether the function and its slope are finite."""
         return math.isfinite(self.value) and math.isfinite(self.slope)
 
 
@@ -88,7 +88,7 @@ def _between(
 
 
 def _is_high(point: Point, start: Point) -> bool:
-    """Whether a point is too high for its step; one that has no value is."""
+    """Returns whether a point is too high for its step, or has no value."""
     highest = start.value + _DECREASE * point.step * start.slope
     return not point.is_finite or point.value > highest
 
