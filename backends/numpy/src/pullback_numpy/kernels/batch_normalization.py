@@ -23,12 +23,14 @@ from pullback_numpy.typing import Array
 
 #: The least number of elements of a line, if the array has as many.
 _LINE = 512
+#: Up to this many elements, making lines costs more than short loops.
+_SMALL = 2048
 
 
 def _lines(x: Array, axis: int) -> Array | None:
-    """x (..., channels) as lines of whole pixels; None if its layout does not allow that."""
+    """x (..., channels) as lines of whole pixels; None if its size or layout is not for that."""
     channels = x.shape[axis]
-    if axis != x.ndim - 1 or not x.flags.c_contiguous or not x.size or x.ndim < 2:
+    if x.size <= _SMALL or axis != x.ndim - 1 or not x.flags.c_contiguous or x.ndim < 2:
         return None
     pixels, group = x.size // channels, 1
     while group * channels < _LINE and pixels % (2 * group) == 0:

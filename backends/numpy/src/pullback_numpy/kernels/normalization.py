@@ -67,7 +67,7 @@ def _layer_norm(
 ) -> tuple[Array, ...]:
     w = widened(x)
     rows = _as_rows(w, axis)
-    if rows is None:
+    if rows is None or (axis == (x.ndim - 1,) and x.size <= threads.PIECE):
         y, center, spread = _layer_norm_of(w, scale, offset, axis, epsilon, None)
         return narrowed(y, x), center, spread
     factor, summand = (None if p is None else p.reshape(-1) for p in (scale, offset))

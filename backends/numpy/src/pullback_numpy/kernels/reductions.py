@@ -71,7 +71,8 @@ def accumulation(x: Array, dtype: DType | None) -> tuple[Any, Any]:
 def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
     """The sum over `axis` with an error that grows with the logarithm of the number of terms."""
     ndim = x.ndim
-    if x.size <= _FEW or x.dtype.kind in "iu":
+    few = axis == (0,) and ndim > 1 and len(x) <= _FEW  # as the gradient of a bias
+    if few or x.size <= _FEW or x.dtype.kind in "iu":
         return _add(x, axis, None, None, keepdims)
     if x.flags.c_contiguous and (axis is None or axis == (ndim - 1,)):
         if axis is None or x.shape[-1] > _ROWS or x.size <= _FEW_ROWS:
