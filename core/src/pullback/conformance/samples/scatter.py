@@ -76,7 +76,10 @@ def _segment_softmax(data: Array, segment_ids: Array, num_segments: int, axis: i
     places = _places(data, segment_ids % num_segments, axis)
     top = _by_segment(np.max)(data, segment_ids, num_segments, axis)
     powers = np.exp(data - top[places])
-    return powers / _by_segment(np.sum, 0)(powers, segment_ids, num_segments, axis)[places]
+    weights: Array = (
+        powers / _by_segment(np.sum, 0)(powers, segment_ids, num_segments, axis)[places]
+    )
+    return weights
 
 
 _WRONG: tuple[Any, ...] = (
@@ -156,6 +159,7 @@ def _with_empty(sample: Callable[..., Any]) -> tuple[Any, ...]:
     )
 
 
+_combine: Any
 for _name, _combine in (("segment_sum", _sum), ("segment_mean", np.mean)):
     suite(_name, _by_segment(_combine, 0))(
         *_OF_SEGMENTS,
