@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import random
 import re
+import signal
 import sys
 import traceback
 import types
@@ -37,6 +38,8 @@ def module(name: str) -> types.ModuleType:
 
 objects = module("public_objects")
 
+#: A call that takes longer hangs.
+SECONDS = 60
 #: Not called: they wait, exit, change the process for other tests, or run what they are given.
 LEFT_OUT = (
     "pullback.conformance", "pullback.cli", "pullback.plugins", "pullback.array_api",
@@ -149,6 +152,8 @@ def faults(seed: int, targets: Iterable[Target], calls: int) -> list[str]:
     """
     found, unraisable = [], []
     hook, sys.unraisablehook = sys.unraisablehook, lambda args: unraisable.append(args.exc_value)
+    alarm = getattr(signal, "SIGALRM", None)  # not on Windows
+    handler = alarm and signal.signal(alarm, hangs)
     try:
         for name, make in targets:
             choose = random.Random(f"{seed} {name}")
@@ -156,6 +161,8 @@ def faults(seed: int, targets: Iterable[Target], calls: int) -> list[str]:
                 function = make()
                 args, kwargs = arguments(choose, function)
                 error = None
+                if alarm:
+                    signal.alarm(SECONDS)
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
@@ -174,7 +181,15 @@ def faults(seed: int, targets: Iterable[Target], calls: int) -> list[str]:
                 del error
     finally:
         sys.unraisablehook = hook
+        if alarm:
+            signal.alarm(0)
+            signal.signal(alarm, handler)
     return found
+
+
+def hangs(signum: int, frame: types.FrameType | None) -> None:
+    """Ends a call that takes too long."""
+    raise TimeoutError(f"it takes longer than {SECONDS} seconds")
 
 
 @pytest.mark.usefixtures("elsewhere")

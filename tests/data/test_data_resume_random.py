@@ -128,8 +128,10 @@ class Sequence:
 # ---------------------------------------------------------------------------------------------
 # Pipelines.
 
-#: What examples of a file lack.
-LACKING = {("name", 2), ("n", 5)}
+FEATURES = {
+    "n": pb.data.Feature((), "int64"),
+    "name": pb.data.Feature((1,), "str", default=["none"]),
+}
 #: Sources by name: functions of the size and the folder with files.
 SOURCES = {
     "range": lambda size, folder: Dataset.range(size),
@@ -147,8 +149,7 @@ SOURCES = {
     ),
     "records": lambda size, folder: Dataset.from_tfrecord(folder / "records").map(bytes_of),
     "examples": lambda size, folder: Dataset.from_tfrecord(
-        folder / "examples",
-        {"n": pb.data.Feature((), "int64"), "name": pb.data.Feature((1,), "str", default=["none"])},
+        folder / "examples", FEATURES
     ).map(parts_of),
     "files": lambda size, folder: Dataset.from_files(str(folder / "*.txt")).interleave(
         Dataset.from_text_lines, cycle=2
@@ -380,10 +381,12 @@ def folder(tmp_path_factory):
             writer.write(bytes(range(i)))
     with pb.data.TFRecordWriter(place / "examples") as writer:
         for i in range(6):
-            # One without the optional feature, the last without the other.
             example = {"n": i, "name": f"name {i}"}
-            known = {k: v for k, v in example.items() if (k, i) not in LACKING}
-            writer.write(pb.data.encode_example(known))
+            if i == 2:
+                del example["name"]
+            writer.write(pb.data.encode_example(example))
+    with pb.data.TFRecordWriter(place / "lacking") as writer:
+        writer.write(pb.data.encode_example({"name": "one"}))
     return place
 
 
@@ -400,6 +403,12 @@ def test_skipping_is_reading(folder):
 def test_pickles_and_copies(folder):
     for seed in range(3 * QUICK):
         check_copies(Pipeline(seed, folder), seed)
+
+
+def test_a_pickled_feature_stays_required(folder):
+    data = Dataset.from_tfrecord(folder / "lacking", FEATURES)
+    for one in (data, roundtrip(data), copy.deepcopy(data)):
+        assert events(iter(one)) == [("error", "DataError")]
 
 
 def test_what_cannot_be_pickled_is_named(folder):

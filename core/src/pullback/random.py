@@ -152,17 +152,19 @@ class Generator:
 
         Raises:
             InputTypeError: for a count that is not an integer.
-            InputValueError: for one below 0.
+            InputValueError: for one below 0, or of more generators than there is memory for.
         """
         if as_int(count, "an integer for count") < 0:
             raise errors.InputValueError(f"count must be 0 or more, got {count}")
+        try:
+            children = [self] * count
+        except (OverflowError, MemoryError):
+            raise errors.InputValueError(f"there is no memory for {count} generators") from None
         key, counter = self.reserve(4 * count)
-        children = []
-        for i in range(1, count + 1):
-            low, high, _, _ = philox(key, (counter + i) % _COUNTERS)
-            child = Generator(0)
+        for i in range(count):
+            low, high, _, _ = philox(key, (counter + i + 1) % _COUNTERS)
+            children[i] = child = Generator(0)
             child.state = (low | high << 64, 0)
-            children.append(child)
         return children
 
     def __repr__(self) -> str:
