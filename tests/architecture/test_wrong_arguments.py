@@ -125,7 +125,7 @@ def is_of_the_signature(error: BaseException) -> bool:
 
 def is_of_what_was_given(error: BaseException) -> bool:
     """Returns whether a function or class among the arguments was called, and takes others."""
-    return type(error) is TypeError and "missing" in str(error)
+    return type(error) is TypeError and bool(re.search("missing|positional argument", str(error)))
 
 
 Target = tuple[str, Callable[[], Callable[..., Any]]]

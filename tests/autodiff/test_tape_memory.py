@@ -156,6 +156,27 @@ def test_a_loop_with_a_variable_keeps_the_number_of_objects(no_collector):
     assert after[0] <= before[0] + 20
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("of", ["tensor", "variable", "both"])
+def test_tapes_of_one_value_do_not_pile_up(no_collector, of, asked, persistent):
+    x, v = pb.ones(3), pb.Variable([1.0, 2.0, 3.0])
+
+    def use():
+        with pb.GradientTape(persistent=persistent) as tape:
+            if of != "variable":
+                tape.watch(x)
+            y = pb.sum(x * x) if of == "tensor" else pb.sum(x * v)
+        if asked:
+            tape.gradient(y, [x, v])
+
+    use()
+    before = nodes()
+    for _ in range(20):
+        use()
+    assert nodes() <= before + 2
+
+
 def test_carried_state_does_not_keep_old_graphs(no_collector):
     w, h = pb.asarray(np.full(3, 0.5)), pb.asarray(np.ones(3))
     counts = []

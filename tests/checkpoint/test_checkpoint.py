@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -808,3 +809,39 @@ def test_a_restoration_that_does_not_fit_is_nobody_elses_error(tmp_path):
     right = model(4)
     pb.Checkpoint(model=right).restore(path)
     np.testing.assert_array_equal(right(pb.ones((1, 3))), saved(pb.ones((1, 3))))
+
+
+#: What a checkpoint may hold: makers of objects with state of each kind.
+KINDS = (
+    lambda: pb.Variable([1.0, 2.0]),
+    lambda: pb.Generator(3),
+    lambda: pb.data.Dataset.range(4).shuffle(seed=1),
+    lambda: iter(pb.data.Dataset.range(4)),
+    lambda: {"w": pb.Variable(1.0), "g": pb.Generator(1)},
+    lambda: [pb.Variable(1.0), pb.data.Dataset.range(2)],
+)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_a_checkpoint_lacks_or_has_more_is_named(tmp_path, seed):
+    choose = random.Random(seed)
+    makers = {f"part{i}": choose.choice(KINDS) for i in range(choose.randint(1, 5))}
+    saved, wanted = ([n for n in makers if choose.random() < 0.7] for _ in range(2))
+    if not saved or not wanted:
+        return
+
+    def objects_of(names):
+        return pb.Checkpoint(**{name: makers[name]() for name in names})
+
+    path = objects_of(saved).save(tmp_path / "c")
+    checkpoint = objects_of(wanted)
+    lacking = {n for n in wanted if n not in saved}
+    if lacking:
+        with pytest.raises(pb.errors.CheckpointError) as caught:
+            checkpoint.restore(path)
+        assert {n for n in makers if n in str(caught.value)} >= lacking
+    restored = checkpoint.restore(path, partial=True)
+    parts = [{p.partition("/")[0] for p in ps} for ps in (restored.missing, restored.restored)]
+    assert parts == [lacking, {*wanted} & {*saved}]
+    if not lacking:
+        assert not objects_of(wanted).restore(path).missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 
 import numpy as np
@@ -220,3 +221,14 @@ class TestExamples:
             writer.write(b"\xff\xff\xff")
         with pytest.raises(pb.errors.DataError, match=r"piece 0.*not a tf\.train\.Example"):
             list(Dataset.from_tfrecord(path, {"x": Feature((), "str")}))
+
+
+def test_examples_have_the_same_bytes_in_any_order():
+    names = [f"feature {i}" for i in range(12)]
+    values = dict.fromkeys(names, 1) | {"text": "x", "numbers": [1.0, 2.0]}
+    keys = list(values)
+    written = set()
+    for seed in range(10):
+        random.Random(seed).shuffle(keys)
+        written.add(pb.data.encode_example({key: values[key] for key in keys}))
+    assert len(written) == 1

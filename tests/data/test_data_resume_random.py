@@ -13,6 +13,7 @@ import gzip
 import json
 import pickle
 import random
+import time
 
 import numpy as np
 import pytest
@@ -285,7 +286,10 @@ def check(pipeline):
 
 
 def check_skips(pipeline, seed):
-    """Compares what a cursor skips and stacks with single elements, in random order."""
+    """Compares what a cursor skips and stacks with single elements, in random order.
+
+    At the end, or before, another one goes on from its position.
+    """
     choose = random.Random(seed)
     cursor = pipeline.dataset().open((0,))
     single = pipeline.dataset().open((0,))
@@ -301,11 +305,64 @@ def check_skips(pipeline, seed):
             if count and "error" in (found[0], expected[0]):
                 return
             assert found == expected, (pipeline.text, done)
-            if found[0] == "end":
-                return
+            if found[0] == "end" or choose.random() < 0.2:
+                break
+        other = pipeline.dataset().open((0,))
+        other.restore(json.loads(json.dumps(cursor.state())))
+        rest, others = [[result(c.next_batch, 1) for _ in range(3)] for c in (cursor, other)]
+        other.close()
+        assert others == rest, (pipeline.text, done, "resumed")
     finally:
         cursor.close()
         single.close()
+
+
+class Watched(Dataset):
+    """The elements of a dataset. It knows which of its cursors are open."""
+
+    def __init__(self, source):
+        super().__init__(sources=[source])
+        self.running = []
+
+    def open(self, epoch):
+        cursor = self._sources[0].open(epoch)
+        self.running.append(cursor)
+        close = cursor.close
+
+        def closed():
+            self.running = [one for one in self.running if one is not cursor]
+            close()
+
+        cursor.close = closed
+        return cursor
+
+
+def check_closes(pipeline, seed):
+    """Checks that a pass that ends, wherever, has closed all that its stages had opened."""
+    watched = []
+
+    def watch(data):
+        watched.append(Watched(data))
+        return watched[-1]
+
+    choose = random.Random(seed)
+    for place in range(len(pipeline.stages), 0, -1):
+        pipeline.stages.insert(place, ("watch", watch))
+    if choose.random() < 0.3:
+        lanes = ("interleave watched", lambda data: data.interleave(lambda *x: watch(several(*x))))
+        pipeline.stages.insert(choose.randrange(len(pipeline.stages)), lanes)
+    limit = choose.choice([0, 1, 3, 1000])
+    iterator = pipeline.begun()
+    for _ in range(limit % 1000):
+        if event(iterator.next)[0] != "element":
+            return
+    iterator.restore_state(iterator.checkpoint_state())
+    events(iterator, limit)
+    # What works ahead closes what it draws from a moment later.
+    deadline = time.monotonic() + 10
+    while any(one.running for one in watched) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert not any(one.running for one in watched), (pipeline.text, limit)
 
 
 def roundtrip(value):
@@ -400,8 +457,13 @@ def test_skipping_is_reading(folder):
         check_skips(Pipeline(seed, folder), seed)
 
 
+def test_passes_close_what_they_have_opened(folder):
+    for seed in range(2 * QUICK):
+        check_closes(Pipeline(seed, folder), seed)
+
+
 def test_pickles_and_copies(folder):
-    for seed in range(3 * QUICK):
+    for seed in range(2 * QUICK):
         check_copies(Pipeline(seed, folder), seed)
 
 
@@ -412,7 +474,7 @@ def test_a_pickled_feature_stays_required(folder):
 
 
 def test_what_cannot_be_pickled_is_named(folder):
-    for seed in range(QUICK):
+    for seed in range(QUICK // 4):
         for what in UNPICKLED:
             check_errors(Pipeline(seed, folder), what)
 
@@ -425,3 +487,4 @@ def test_many_pipelines(folder, part):
         check(pipeline)
         check_skips(pipeline, seed)
         check_copies(pipeline, seed)
+        check_closes(pipeline, seed)

@@ -520,6 +520,30 @@ def test_kernels_that_return_no_array(offer, name, kind):
             CALLS[name]()
 
 
+@pytest.mark.parametrize("results", [1, 2], ids=["no array", "too many"])
+@pytest.mark.parametrize("name", CALLS)
+def test_odd_kernels_of_a_backend_itself(name, results, monkeypatch):
+    from pullback_numpy import NumPyBackend
+
+    class Odd(NumPyBackend):
+        name = "odd"
+        kinds = ("gpu",)
+
+        def device_count(self, kind):
+            return 1
+
+    monkeypatch.setattr(registry, "_slots", dict(registry._known()))
+    monkeypatch.setattr(registry, "ready", dict(registry.ready))
+    odd = Odd()
+    odd.register_kernel(name, lambda *_, **__: ("text",) * results, source="odd", priority=1000)
+    pb.register_backend(odd)
+    fix = "fix the kernel" + ", or override Odd.native to accept that" * (results == 1)
+    with pb.device("odd:gpu:0"):
+        for _ in range(2):
+            with pytest.raises(errors.BackendError, match=rf"^{name}: .*'odd' returned .*; {fix}$"):
+                CALLS[name]()
+
+
 @pytest.mark.parametrize("name", ["exp", "add", "sum", "concat"])
 def test_kernels_that_return_an_array_at_first(offer, name):
     good = CALLS[name]()

@@ -1,5 +1,7 @@
 """`pb.tree`: structures taken apart and put together."""
 
+import copy
+import pickle
 import random
 from collections import OrderedDict, namedtuple
 
@@ -32,6 +34,8 @@ def test_random_structures():
         assert pb.tree.unflatten(tree, leaves) == tree
         assert pb.tree.unflatten(pb.tree.structure(tree), leaves) == tree
         assert pb.tree.structure(pb.tree.map(str, tree)) == pb.tree.structure(tree)
+        for how in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
+            assert how(pb.tree.structure(tree)) == pb.tree.structure(tree)
         assert pb.tree.leaves(pb.tree.map(lambda x, y: x - y, tree, tree)) == [0] * len(leaves)
         with pytest.raises(pb.errors.InputValueError, match="leaves for a structure of"):
             pb.tree.unflatten(tree, [*leaves, 1])

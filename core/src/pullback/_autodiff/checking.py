@@ -49,6 +49,7 @@ def check_gradients(
 
     Raises:
         InputValueError: for a derivative that is wrong; the error names the argument and the index.
+            For arguments that are infinite or NaN.
         DTypeError: if no argument is floating, or no result of `f`.
     """
     if not callable(f):
@@ -108,6 +109,11 @@ def _compare(
 
         differences: list[complex] = []
         for size, direction in zip(x.reshape(-1).tolist(), unit_seeds(x), strict=True):
+            if not math.isfinite(abs(size)):
+                raise errors.InputValueError(
+                    f"check_gradients: an argument is {size}; pass finite numbers, about which "
+                    f"there are others"
+                )
             # Powers of two: the points are exact.
             step = _STEP * 2.0 ** math.floor(math.log2(max(1.0, abs(size))))
             # The gradient of a real number in a complex one has the two slopes as its parts.

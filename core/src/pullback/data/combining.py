@@ -89,6 +89,7 @@ class ConcatenateCursor(Cursor):
         return {"which": self.which, "source": self.source.state()}
 
     def restore(self, state: Position) -> None:
+        self.source.close()
         self.which = int(state["which"])
         self.source = self._open()
         self.source.restore(state["source"])

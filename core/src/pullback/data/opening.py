@@ -1,4 +1,4 @@
-"""What opens a pass: functions with a name, which are pickled with their arguments."""
+"""Functions with a name that open a pass: they are pickled with their arguments."""
 
 from __future__ import annotations
 

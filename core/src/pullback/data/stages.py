@@ -395,6 +395,8 @@ class RepeatCursor(Cursor):
             self.source = self.open((*self.epoch, self.round))
             self.source.restore(state["source"])
         self.any = bool(state["any"])
+        if state["source"] is None and self.round and not self.any:
+            self.times = self.round  # the pass before was empty
 
     def close(self) -> None:
         if self.source is not None:

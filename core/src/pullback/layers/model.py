@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pullback import errors
 from pullback._autodiff.remat import remat
-from pullback._dispatch.arguments import as_list, as_str
+from pullback._dispatch.arguments import as_bool, as_list, as_str
 from pullback.graph.eval_shape import TensorSpec, eval_shape
 from pullback.layers.basic import Embedding
 from pullback.layers.functional import GraphPart, ModelGraph, from_data
@@ -184,7 +184,7 @@ class Sequential(Model):
     ) -> None:
         super().__init__(**options)
         self.layers: list[Callable[..., Any]] = []
-        self.remat = bool(remat)
+        self.remat = as_bool(remat, "remat")
         if isinstance(layers, Layer) and not isinstance(layers, Sequential):
             raise errors.InputTypeError(
                 f"layers must be a list of layers, got {type(layers).__name__}; write "

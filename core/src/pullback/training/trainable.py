@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.arguments import as_list
+from pullback._dispatch.arguments import as_float, as_list
 from pullback.optimizers import Optimizer
 from pullback.shapes import as_int
 from pullback.tensor import Tensor
@@ -217,6 +217,7 @@ class Trainable:
         """
         size = _size("fit", x, batch_size)
         validating = validation_data is not None
+        validation_split = as_float(validation_split, "validation_split")
         if validating and validation_split:
             raise errors.InputValueError("pass validation_data or validation_split, not both")
         _check_steps(self, validating or bool(validation_split))
