@@ -159,6 +159,14 @@ def test_variables_may_come_and_go():
     np.testing.assert_allclose([float(a), *b.numpy()], [3, 1, 1], atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_variables_of_any_dtype_and_size(dtype):
+    x, empty = pb.Variable([4.0, -3.0], dtype=dtype), pb.Variable(np.zeros((0, 2)), dtype=dtype)
+    LBFGS().minimize(lambda: pb.sum((x - 1) ** 2) + pb.sum(empty))
+    assert x.dtype == pb.asarray(0.0, dtype=dtype).dtype
+    np.testing.assert_allclose(x.numpy().astype(float), [1, 1], atol=0.02)
+
+
 class TestBadLosses:
     @pytest.mark.parametrize(
         ("loss", "error", "message"),

@@ -279,7 +279,7 @@ def _evaluated(
 
 
 def _rows(pairs: Variable) -> Tensor:
-    return reshape(pairs.value, (pairs.shape[0], -1))
+    return reshape(pairs.value, (pairs.shape[0], pairs.size // pairs.shape[0]))
 
 
 def _product(a: list[Tensor], b: list[Tensor]) -> float:
