@@ -17,6 +17,7 @@ from pullback.ops.comparison import equal, less_equal
 from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
 from pullback.ops.selection import where
+from pullback.ops.slicing import diagonal_key, diagonal_span, strided_place
 from pullback.shapes import Shape, as_int, as_shape
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
@@ -49,10 +50,11 @@ def eye(
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
-    k = max(-rows, min(k, columns))  # such a diagonal is outside the matrix
-    row = reshape(arange(rows, device=device), (rows, 1))
-    on_diagonal = equal(arange(-k, columns - k, device=device), row)
-    return on_diagonal.astype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+    # Written into zeros: no element is compared.
+    length = diagonal_span(rows, columns, k)[1]
+    ones = full((length,), 1, dtype=dtypes.DEFAULT_FLOAT if dtype is None else dtype, device=device)
+    line = strided_place(ones, shape=(rows * columns,), key=diagonal_key(rows, columns, k))
+    return reshape(line, (rows, columns))
 
 
 def _square(x: Shape, **_: object) -> Shape:

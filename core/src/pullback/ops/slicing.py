@@ -45,6 +45,20 @@ def sliced_shape(shape: Shape, key: Key) -> Shape:
     return (*result, *shape[axis:])
 
 
+def diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
+    """The flat index at which a diagonal begins in a matrix, and its length."""
+    start = offset if offset >= 0 else -offset * columns
+    return start, max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+
+
+def diagonal_key(rows: int, columns: int, offset: int) -> Key:
+    """The canonical key of a diagonal in the flattened matrix."""
+    start, length = diagonal_span(rows, columns, offset)
+    if not length:
+        return slice(0, 0, 1), ...
+    return slice(start, start + (length - 1) * (columns + 1) + 1, columns + 1), ...
+
+
 def _sliced(x: Shape, *, key: Key, **_: object) -> Shape:
     """The shape of x[key]."""
     return sliced_shape(x, key)

@@ -24,8 +24,9 @@ def _argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
     if not descending:
         return np.argsort(x, axis, kind)
     # Backwards, so that equal elements keep their order when the result is reversed again.
-    order = np.argsort(np.flip(x, axis), axis, kind)
-    return x.shape[axis] - 1 - np.flip(order, axis)
+    backward = (*[slice(None)] * (axis % x.ndim), slice(None, None, -1))
+    order = np.argsort(x[backward], axis, kind)
+    return x.shape[axis] - 1 - order[backward]
 
 
 #: From this many elements on, two passes over digits of 16 bits take less time than comparisons.

@@ -14,7 +14,7 @@ from pullback.ops.complex import conj
 from pullback.ops.joining import stack, unstack
 from pullback.ops.manipulation import moveaxis, permute_dims, reshape
 from pullback.ops.reductions import sum
-from pullback.ops.slicing import strided_place
+from pullback.ops.slicing import diagonal_key, diagonal_span, strided_place
 from pullback.shapes import Shape, broadcast_shapes, size_of
 from pullback.spec import ACCUMULATED, EXACT, ROUNDED
 from pullback.tensor import Tensor
@@ -304,17 +304,11 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: ContractionAxes = 2) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _diagonal_span(rows: int, columns: int, offset: int) -> tuple[int, int]:
-    """The flat index at which a diagonal begins in a matrix, and its length."""
-    start = offset if offset >= 0 else -offset * columns
-    return start, max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-
-
 def _diagonal_shape(x: Shape, offset: int = 0, **_: object) -> Shape:
     """The shape with the length of the diagonal in place of the last two axes."""
     if len(x) < 2:
         raise errors.ShapeError(f"x must be a matrix or a stack of matrices, got shape {x}")
-    return (*x[:-2], _diagonal_span(x[-2], x[-1], offset)[1])
+    return (*x[:-2], diagonal_span(x[-2], x[-1], offset)[1])
 
 
 @op(shape=_diagonal_shape, dtype=same, accuracy=EXACT, view=True)
@@ -329,7 +323,7 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
     """
     _diagonal_shape(x.shape, offset)
     *stacks, rows, columns = x.shape
-    start, length = _diagonal_span(rows, columns, offset)
+    start, length = diagonal_span(rows, columns, offset)
     if not length:
         return reshape(x, (*stacks, rows * columns))[..., :0]
     line = reshape(x, (*stacks, rows * columns))
@@ -339,9 +333,10 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
 @diagonal.vjp("x")
 def _(g: Tensor, x_shape: Shape, offset: int) -> Tensor:
     *stacks, rows, columns = x_shape
-    start, length = _diagonal_span(rows, columns, offset)
-    line = slice(start, start + max(0, (length - 1) * (columns + 1) + 1), columns + 1)
-    key = (*[slice(None)] * len(stacks), line if length else slice(0, 0, 1), ...)
+    key = (
+        *[slice(None)] * len(stacks),
+        *diagonal_key(rows, columns, offset),
+    )
     placed = strided_place(g, shape=(*stacks, rows * columns), key=key)
     return reshape(placed, tuple(x_shape))
 
