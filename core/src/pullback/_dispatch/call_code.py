@@ -247,9 +247,8 @@ def _write_tensors(source: Source, op: Op) -> None:
             align = f"{names} = _align(_OP, _given)"
         for x in inputs:
             # The test for all of them is one for the only one.
-            with (
-                source.block(f"if type({x}) is not _Tensor:") if len(inputs) > 1 else nullcontext()
-            ):
+            other = f"if type({x}) is not _Tensor and type({x}) not in _numbers:"
+            with source.block(other) if len(inputs) > 1 else nullcontext():
                 source.line(f"{x} = _read({x})")
         source.write(f"""
             if {foreign}:

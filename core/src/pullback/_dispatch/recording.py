@@ -395,7 +395,8 @@ class paused:
     def __exit__(self, *_: object) -> None:
         state = self._state
         state.paused -= 1
-        state.update()
+        if state.tapes:
+            state.update()
 
 
 class unfollowed:
