@@ -72,7 +72,7 @@ _KEYS = 1 << 128
 _COUNTERS = 1 << 256
 _WORD = (1 << 64) - 1
 #: Permutations from this size on are sorted without their positions beside them.
-_LONG = 1 << 14
+_LONG = 512
 
 
 class Generator:
@@ -467,7 +467,7 @@ class Generator:
         [0, 1, 2, 3]
         """
         if type(x) is int:
-            return self._order(x, None).astype(dtypes.DEFAULT_INT)
+            return self._order(x, None, dtypes.DEFAULT_INT)
         tensor = from_any(x)
         if not tensor.ndim:
             raise errors.ShapeError(
@@ -475,17 +475,17 @@ class Generator:
                 "permutation(int(x))"
             )
         axis = canonical_axis(axis, tensor.ndim)
-        return take(tensor, self._order(tensor.shape[axis], tensor.device), axis=axis)
+        return take(tensor, self._order(tensor.shape[axis], tensor.device, dtypes.int64), axis=axis)
 
-    def _order(self, size: int, device: Device | None) -> Tensor:
+    def _order(self, size: int, device: Device | None, dtype: DType) -> Tensor:
         """The integers below size in a random order: that of random words."""
         words = self.bits((size,), dtype=dtypes.uint64, device=device)
         if size < _LONG:
-            return argsort(words)
+            return argsort(words).astype(dtype, copy=False)
         # Numbers with their positions as their last bits are sorted in half the time.
         positions = (1 << (size - 1).bit_length()) - 1
         numbers = arange(size, dtype=dtypes.uint64, device=words.device)
-        return (sort((words & (_WORD - positions)) | numbers) & positions).astype(dtypes.int64)
+        return (sort((words & (_WORD - positions)) | numbers) & positions).astype(dtype)
 
     def dropout(
         self, x: TensorLike, rate: float, *, noise_shape: tuple[int | None, ...] | None = None
