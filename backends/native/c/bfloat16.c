@@ -27,21 +27,45 @@ PyObject *narrowed(PyObject *x) {
     return y;
 }
 
-/* Conversions between floats: through float32, or from float64. */
+/* NumPy's kernel of 16-bit floats to other types than floats, as float32: it converts these as
+ * vectors. */
+static PyObject *by_float32(PyObject *const *x, PyObject *names, int from) {
+    PyObject *given[4] = {NULL};
+    Py_ssize_t others = PyTuple_GET_SIZE(names);
+    ElementsArgs args = {.y_type = FLOAT32,
+                         .type = FLOAT32,
+                         .loop = -1,
+                         .operands = 1,
+                         .x[0] = {.at = data(x[0]), .type = from}};
+    PyObject *wide = others < 4 ? filled(&args, x, COST) : NULL;
+    if (!wide)
+        return PyErr_Occurred() ? NULL : numpy_fallback(KERNEL_astype, x, 1, names);
+    given[0] = wide;
+    for (Py_ssize_t i = 0; i < others; i++)
+        given[i + 1] = x[i + 1];
+    PyObject *y = numpy_fallback(KERNEL_astype, given, 1, names);
+    Py_DECREF(wide);
+    return y;
+}
+
+/* Conversions to floats, of floats, booleans and integers of 32 bits: through float32 or float64. */
 KERNEL(astype) {
     (void)module;
     PyObject *dtype = count == 1 ? attribute(x, count, names, "dtype") : NULL;
     int to = dtype && PyArray_DescrCheck(dtype) && PyDataType_ISNOTSWAPPED((PyArray_Descr *)dtype)
                ? type_numbered(((PyArray_Descr *)dtype)->type_num)
                : -1;
-    if (to < FLOAT16 || to > FLOAT64 || !PyArray_CheckExact(x[0])
-        || !PyArray_ISALIGNED(as_array(x[0])) || !PyArray_ISNOTSWAPPED(as_array(x[0])))
+    if (!dtype || !PyArray_CheckExact(x[0]) || !PyArray_ISALIGNED(as_array(x[0]))
+        || !PyArray_ISNOTSWAPPED(as_array(x[0])))
         return NUMPY_FALLBACK(astype);
-    int from = type_numbered(PyArray_TYPE(as_array(x[0])));
-    if (from < FLOAT16 || from > FLOAT64 || from == to)
+    int from = type_numbered(PyArray_TYPE(as_array(x[0]))), is_half = from == FLOAT16 || from == BFLOAT16;
+    if (is_half && (to < FLOAT16 || to > FLOAT64))
+        return by_float32(x, names, from);
+    if (to < FLOAT16 || to > FLOAT64 || from < 0 || from == INT64 || from == to)
         return NUMPY_FALLBACK(astype);
+    int wide = from == FLOAT64 || from == INT32 || to == FLOAT64;
     ElementsArgs args = {.y_type = to,
-                         .type = from == FLOAT64 || to == FLOAT64 ? FLOAT64 : FLOAT32,
+                         .type = wide ? FLOAT64 : FLOAT32,
                          .loop = -1,
                          .operands = 1,
                          .x[0] = {.at = data(x[0]), .type = from}};

@@ -26,7 +26,7 @@
     X(greater_equal) X(equal) X(not_equal) X(sign) X(relu6) X(hard_tanh) X(hard_sigmoid)          \
     X(hard_silu) X(softsign) X(bell) X(squared_error) X(sigmoid_cross_entropy_with_logits)        \
     X(mish_gradient) X(leaky_relu_gradient) X(elu_gradient) X(huber_loss) X(clip)                 \
-    X(fixed_power) X(remainder) X(floor_divide) X(pow)                                                       \
+    X(fixed_power) X(remainder) X(floor_divide) X(pow) X(floor) X(ceil) X(trunc) X(round)         \
     X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu) X(astype)                     \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
@@ -59,9 +59,11 @@ extern const Loop *loops;
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
 #define NUMPY_FALLBACK(name) numpy_fallback(KERNEL_##name, x, count, names)
 
-/* Calls a kernel with copies of the arrays of float32 that are not contiguous; NULL without an
- * error if all are. */
-PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
+/* Calls a kernel with copies of the arrays of float32 that are not contiguous, and NumPy's if all
+ * are: gradients of sums and means repeat one number, and others lie as it happens. */
+PyObject *plain_or_numpy(KernelFunction kernel, int number, PyObject *const *x, Py_ssize_t count,
+                         PyObject *names);
+#define PLAIN_OR_NUMPY(name) plain_or_numpy(kernel_##name, KERNEL_##name, x, count, names)
 
 /* Runs a loop over `count` items that take about `cost` nanoseconds each, in pieces of `grain`;
  * returns -1 with an error set. Asking for the number of threads runs Python, and so handlers of

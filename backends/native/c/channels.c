@@ -113,7 +113,7 @@ KERNEL(batch_norm) {
     (void)module;
     ptrdiff_t width = count == 3 ? channels_of(x, count, names) : 0;
     if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
-        return NUMPY_FALLBACK(batch_norm);
+        return PLAIN_OR_NUMPY(batch_norm);
     npy_intp shape[] = {width};
     PyObject *y = NULL, *mean = new_array(1, shape), *variance = new_array(1, shape);
     int done = mean && variance ? moments(x[0], width, data(mean), data(variance)) : -1;
@@ -133,7 +133,7 @@ KERNEL(batch_norm_inference) {
     ptrdiff_t width = count == 5 ? channels_of(x, count, names) : 0;
     if (!width || !is_for_channels(x[1], width) || !is_for_channels(x[2], width)
         || !is_parameter(x[3], width) || !is_parameter(x[4], width))
-        return NUMPY_FALLBACK(batch_norm_inference);
+        return PLAIN_OR_NUMPY(batch_norm_inference);
     return normalized(x[0], width, data(x[1]), data(x[2]), x[3], x[4], epsilon_of(x, count, names));
 }
 
@@ -145,7 +145,7 @@ KERNEL(batch_norm_gradient) {
     for (int i = 2; fits && i < 7; i++)
         fits = i == 4 || is_for_channels(x[i], width);
     if (!fits)
-        return NUMPY_FALLBACK(batch_norm_gradient);
+        return PLAIN_OR_NUMPY(batch_norm_gradient);
     npy_intp shape[] = {width};
     ptrdiff_t pixels = size(x[0]) / width, grain = piece_rows(width),
               pieces = pieces_of(pixels, width);

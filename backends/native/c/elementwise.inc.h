@@ -16,6 +16,11 @@ INLINE float erf32(float x) {
 UNARY(erf, erf32(x))
 UNARY(bell, exp32(-x *x) * 1.1283791671f)
 
+UNARY(floor, floorf(x))
+UNARY(ceil, ceilf(x))
+UNARY(trunc, truncf(x))
+UNARY(round, rintf(x))
+
 /* The powers of fixed_power. */
 UNARY(power_3, x * x * x)
 UNARY(power_4, (x * x) * (x * x))

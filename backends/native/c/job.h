@@ -98,7 +98,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 /* Those of loops.inc.h. */
 #define ELEMENT_LOOPS(X)                                                                          \
     FLOAT_LOOPS(X, ) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
-    X(sqrt, UnaryArgs) X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs)         \
+    X(sqrt, UnaryArgs) X(floor, UnaryArgs) X(ceil, UnaryArgs) X(trunc, UnaryArgs)                 \
+    X(round, UnaryArgs) X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs)         \
     X(divide, BinaryArgs) X(maximum_number, NumberArgs) X(minimum_number, NumberArgs)             \
     X(add_number, NumberArgs) X(multiply_number, NumberArgs) X(divide_number, NumberArgs)         \
     X(subtract_from, NumberArgs) X(divide_from, NumberArgs) X(add_row, RowArgs)                   \

@@ -19,12 +19,13 @@ PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObj
     return PyObject_Vectorcall(fallbacks[kernel], x, (size_t)count, names);
 }
 
-PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize_t count,
-                      PyObject *names) {
-    PyObject *plain[8];
+/* NULL without an error if all arrays are contiguous. */
+static PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize_t count,
+                             PyObject *names) {
+    PyObject *plain[12];
     Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
     int any = 0;
-    if (all > 8)
+    if (all > 12)
         return NULL;
     for (Py_ssize_t i = 0; i < all; i++) {
         int is_odd = i < count && PyArray_CheckExact(x[i])
@@ -42,6 +43,12 @@ PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize_t coun
     for (Py_ssize_t i = 0; i < all; i++)
         Py_DECREF(plain[i]);
     return y;
+}
+
+PyObject *plain_or_numpy(KernelFunction kernel, int number, PyObject *const *x, Py_ssize_t count,
+                         PyObject *names) {
+    PyObject *y = plain_again(kernel, x, count, names);
+    return y || PyErr_Occurred() ? y : numpy_fallback(number, x, count, names);
 }
 
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name) {

@@ -1,15 +1,6 @@
 /* Kernels that work along the last axes: softmax, cross entropy, layer normalization. */
 #include "calls.h"
 
-/* Gradients of sums and means repeat one number, and those of others lie as it happens: they are
- * copied. */
-static PyObject *plain_or_numpy(KernelFunction kernel, int number, PyObject *const *x,
-                                Py_ssize_t count, PyObject *names) {
-    PyObject *y = plain_again(kernel, x, count, names);
-    return y || PyErr_Occurred() ? y : numpy_fallback(number, x, count, names);
-}
-#define PLAIN_OR_NUMPY(name) plain_or_numpy(kernel_##name, KERNEL_##name, x, count, names)
-
 /* The width of the rows of x where `axis` is its last one, else 0: then NumPy's kernel has to do
  * it. The loops are for rows of at least one element. */
 static ptrdiff_t last_width(PyObject *x, PyObject *axis) {
@@ -282,7 +273,7 @@ KERNEL(layer_norm) {
     PyObject *axis = attribute(x, count, names, "axis");
     ptrdiff_t width = count == 3 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
-        return NUMPY_FALLBACK(layer_norm);
+        return PLAIN_OR_NUMPY(layer_norm);
     PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis),
              *spread = new_for_rows(x[0], axis);
     if (y && mean && spread) {
@@ -368,7 +359,7 @@ KERNEL(rms_norm) {
     PyObject *axis = attribute(x, count, names, "axis");
     ptrdiff_t width = count == 2 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width))
-        return NUMPY_FALLBACK(rms_norm);
+        return PLAIN_OR_NUMPY(rms_norm);
     PyObject *y = new_like(x[0]), *spread = new_for_rows(x[0], axis);
     if (y && spread) {
         RmsNormArgs args = {.x = data(x[0]),

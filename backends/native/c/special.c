@@ -29,6 +29,14 @@ COMPARISON(not_equal)
 
 #define OF_ONE_FLOAT(name, cost) ELEMENTS(name, 1, OF_ONE, OF_FLOATS(name, name##_wide, cost))
 #define OF_TWO_FLOATS(name, cost) ELEMENTS(name, 2, OF_TWO, OF_FLOATS(name, name##_wide, cost))
+/* Of 16-bit floats: NumPy's loops for others are as fast. */
+#define ROUNDING(name)                                                                             \
+    ELEMENTS(name, 1, OF_ONE,                                                                      \
+             (&(const Family){LOOP_##name, NO_LOOP, NO_LOOP, NO_LOOP, 0.25}))
+ROUNDING(floor)
+ROUNDING(ceil)
+ROUNDING(trunc)
+ROUNDING(round)
 OF_ONE_FLOAT(sign, 0.25)
 OF_ONE_FLOAT(relu6, 0.25)
 OF_ONE_FLOAT(hard_tanh, 0.25)

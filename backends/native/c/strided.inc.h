@@ -49,6 +49,18 @@ INLINE void narrow_halves(const float *restrict x, ptrdiff_t count, uint16_t *re
         y[j] = narrowed_half(x[j]);
 }
 
+INLINE void widen_booleans(const uint8_t *restrict x, ptrdiff_t count, float *restrict y) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++)
+        y[i] = x[i] ? 1.0f : 0.0f;
+}
+
+INLINE void widen_integers(const int32_t *restrict x, ptrdiff_t count, double *restrict y) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++)
+        y[i] = x[i];
+}
+
 INLINE void widen_floats(const float *restrict x, ptrdiff_t count, double *restrict y) {
     _Pragma("omp simd")
     for (ptrdiff_t i = 0; i < count; i++)
@@ -154,7 +166,11 @@ static const void *widen_block(const void *from, ptrdiff_t type, ptrdiff_t count
         widen_row(from, count, floats);
     else if (type == FLOAT16)
         widen_halves(from, count, floats);
-    if (to_type == FLOAT64)
+    else if (type == BOOLEAN)
+        widen_booleans(from, count, floats);
+    if (type == INT32)
+        widen_integers(from, count, to);
+    else if (to_type == FLOAT64)
         widen_floats(type == FLOAT32 ? from : floats, count, to);
     return to;
 }
@@ -225,7 +241,7 @@ LOOP(elements, ElementsArgs) {
         char *y = args->y + first * SIZE_OF(stored);
         for (ptrdiff_t k = 0; k < args->operands; k++) {
             const Operand *operand = &args->x[k];
-            int widens = operand->type != type && operand->type != BOOLEAN;
+            int widens = operand->type != type && (converts || operand->type != BOOLEAN);
             /* The first block may be shorter than those after it. */
             ptrdiff_t some = operand->is_repeated ? least(most, to - first) : count;
             /* As it was in the block before, which began with a row, too. */

@@ -11,7 +11,8 @@ from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
 from pullback_native.kernels import KERNELS
-from pullback_native.kernels.halves import IN_FLOAT32, ROUNDINGS, WORTH_A_COPY, in_float32
+from pullback_native.kernels import halves
+from pullback_native.kernels.halves import IN_FLOAT32, WORTH_A_COPY, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -54,13 +55,12 @@ DTYPES = {
         ),
         _NUMBERS,
     ),
-    "astype": _FLOATS,
+    "astype": (*_FLOATS, "bool", "int32"),
+    **dict.fromkeys(("ceil", "floor", "round", "trunc"), _HALVES),
     "floor_divide": ("float32", "bfloat16", "float16", "int32", "int64"),
-    **dict.fromkeys(
-        ("cosh", "exp2", "log1p", "log2", "sinh"), _HALVES if _NUMPY_LEADS else _FLOATS
-    ),
-    "log": _HALVES if _NUMPY_LEADS else (*_HALVES, "float64"),
-    "log10": _HALVES if _NUMPY_LEADS else (*_HALVES, "float32"),
+    **dict.fromkeys(("cosh", "exp2", "log1p", "log2", "sinh"), () if _NUMPY_LEADS else _FLOATS),
+    "log": () if _NUMPY_LEADS else (*_HALVES, "float64"),
+    "log10": () if _NUMPY_LEADS else (*_HALVES, "float32"),
     "pow": _HALVES,
     **dict.fromkeys(("linear", "matmul"), ("float32", "bfloat16")),
     **dict.fromkeys(
@@ -83,12 +83,22 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
         dtypes = DTYPES.get(name, ("float32",))
-        register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
+        if dtypes:
+            register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in dtypes]
             register(name, in_float32(name, kernel), dtypes=narrow)
-    for name in ROUNDINGS:
-        register(name, in_float32(name, NUMPY_KERNELS[name], WORTH_A_COPY), dtypes=_HALVES)
+    for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):
+        dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
+        register(name, in_float32(name, NUMPY_KERNELS[name], WORTH_A_COPY), dtypes=dtypes)
+    for name in (*halves.FUNCTIONS, *(halves.IN_DOUBLE if _NUMPY_LEADS else ())):
+        of_float32 = NUMPY_KERNELS[name]
+        # NumPy's cosine of float16 is slow from some pi on.
+        strided = _NUMPY_LEADS and name != "cos"
+        kernel = in_float32(name, of_float32, WORTH_A_COPY, strided=strided)
+        register(name, kernel, dtypes=("float16",))
+        kernel = in_float32(name, of_float32, WORTH_A_COPY, few=compiled.get(name))
+        register(name, kernel, dtypes=("bfloat16",))
 
 
 @hookimpl

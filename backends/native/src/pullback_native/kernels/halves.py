@@ -28,18 +28,41 @@ _WITH_STATISTICS = (
 )
 
 
-#: Ops whose kernel is NumPy's: that of float32 is the faster one from so many elements on.
-ROUNDINGS, WORTH_A_COPY = ("floor", "ceil", "trunc", "round"), 4096
+#: Ops whose kernel is NumPy's of float32, from so many elements on: of both 16-bit floats, of
+#: float16 alone, and functions, of which NumPy has loops for float16 that convert vectors.
+OF_NUMPY = ("reciprocal", "atan2", "fmod", "logaddexp2", "count_nonzero")
+OF_FLOAT16 = ("argmax", "argmin", "any", "all")
+FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "sin", "tan")
+WORTH_A_COPY = 512
+#: Functions that the pack computes in double, and NumPy with AVX-512 faster in float32.
+IN_DOUBLE = ("cosh", "exp2", "log", "log10", "log1p", "log2", "sinh")
 
 
-def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Callable[..., Any]:
-    """A kernel for 16-bit floats, of one for float32; NumPy's for fewer elements than `least`."""
+def in_float32(
+    op_name: str,
+    kernel: Callable[..., Any],
+    least: int = 0,
+    few: Callable[..., Any] | None = None,
+    strided: bool = False,
+) -> Callable[..., Any]:
+    """A kernel for 16-bit floats, of one for float32.
+
+    Args:
+        op_name: the op.
+        kernel: the kernel for float32.
+        least: the number of elements from which on it is used.
+        few: the kernel for fewer, NumPy's by default.
+        strided: whether `few` does larger arrays too, where they are contiguous.
+    """
     numpy, astype = NUMPY_KERNELS[op_name], _native.astype
+    other = few or numpy
     narrowed = 1 if op_name in _WITH_STATISTICS else 9  # of its results
 
     def wide(*inputs: Array | None, **attributes: Any) -> Any:
         first: Any = inputs[0]
-        if attributes.get("dtype") is not None or first.size < least:
+        if first.size < least or (strided and first.flags.c_contiguous):
+            return other(*inputs, **attributes)
+        if attributes.get("dtype") is not None:
             return numpy(*inputs, **attributes)
         dtype = first.dtype
         y = kernel(
@@ -50,7 +73,7 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
             **attributes,
         )
         if not isinstance(y, tuple):
-            return astype(y, dtype=dtype)
+            return astype(y, dtype=dtype) if y.dtype == FLOAT32 else y
         return tuple(
             astype(one, dtype=dtype) if one.dtype == FLOAT32 and i < narrowed else one
             for i, one in enumerate(y)
