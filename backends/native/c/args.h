@@ -313,11 +313,6 @@ typedef struct {
 typedef uint16_t Bfloat16;
 
 typedef struct {
-    const Bfloat16 *x;
-    float *y;
-} WidenArgs;
-
-typedef struct {
     const float *x;
     Bfloat16 *y;
 } NarrowArgs;

@@ -10,12 +10,16 @@ static PyObject *new_narrow_like(PyObject *x) {
 }
 
 PyObject *widened(PyObject *x) {
-    PyObject *y = new_like(x);
-    if (y) {
-        WidenArgs args = {.x = data(x), .y = data(y)};
-        return unless(run_widen(&args, size(x), PIECE, COST), y);
-    }
-    return y;
+    ElementsArgs args = {
+        .y_type = FLOAT32,
+        .type = FLOAT32,
+        .loop = -1,
+        .operands = 1,
+        .x[0] = {.at = data(x), .type = type_numbered(PyArray_TYPE(as_array(x)))}};
+    PyObject *y = PyArray_ISALIGNED(as_array(x)) ? filled(&args, &x, COST) : NULL;
+    return y || PyErr_Occurred()
+             ? y
+             : PyArray_CastToType(as_array(x), PyArray_DescrFromType(NPY_FLOAT), 0);
 }
 
 PyObject *narrowed(PyObject *x) {
@@ -29,22 +33,16 @@ PyObject *narrowed(PyObject *x) {
 
 /* NumPy's kernel of 16-bit floats to other types than floats, as float32: it converts these as
  * vectors. */
-static PyObject *by_float32(PyObject *const *x, PyObject *names, int from) {
+static PyObject *by_float32(PyObject *const *x, PyObject *names) {
     PyObject *given[4] = {NULL};
     Py_ssize_t others = PyTuple_GET_SIZE(names);
-    ElementsArgs args = {.y_type = FLOAT32,
-                         .type = FLOAT32,
-                         .loop = -1,
-                         .operands = 1,
-                         .x[0] = {.at = data(x[0]), .type = from}};
-    PyObject *wide = others < 4 ? filled(&args, x, COST) : NULL;
-    if (!wide)
-        return PyErr_Occurred() ? NULL : numpy_fallback(KERNEL_astype, x, 1, names);
-    given[0] = wide;
+    if (others > 3)
+        return numpy_fallback(KERNEL_astype, x, 1, names);
+    given[0] = widened(x[0]);
     for (Py_ssize_t i = 0; i < others; i++)
         given[i + 1] = x[i + 1];
-    PyObject *y = numpy_fallback(KERNEL_astype, given, 1, names);
-    Py_DECREF(wide);
+    PyObject *y = given[0] ? numpy_fallback(KERNEL_astype, given, 1, names) : NULL;
+    Py_XDECREF(given[0]);
     return y;
 }
 
@@ -58,9 +56,9 @@ KERNEL(astype) {
     if (!dtype || !PyArray_CheckExact(x[0]) || !PyArray_ISALIGNED(as_array(x[0]))
         || !PyArray_ISNOTSWAPPED(as_array(x[0])))
         return NUMPY_FALLBACK(astype);
-    int from = type_numbered(PyArray_TYPE(as_array(x[0]))), is_half = from == FLOAT16 || from == BFLOAT16;
-    if (is_half && (to < FLOAT16 || to > FLOAT64))
-        return by_float32(x, names, from);
+    int from = type_numbered(PyArray_TYPE(as_array(x[0])));
+    if ((from == FLOAT16 || from == BFLOAT16) && (to < FLOAT16 || to > FLOAT64))
+        return by_float32(x, names);
     if (to < FLOAT16 || to > FLOAT64 || from < 0 || from == INT64 || from == to)
         return NUMPY_FALLBACK(astype);
     int wide = from == FLOAT64 || from == INT32 || to == FLOAT64;

@@ -17,8 +17,6 @@ INLINE void widen_row(const Bfloat16 *restrict x, ptrdiff_t count, float *restri
         y[i] = widened(x[i]);
 }
 
-LOOP(widen, WidenArgs) { widen_row(args->x + from, to - from, args->y + from); }
-
 LOOP(narrow, NarrowArgs) {
     const float *restrict source = args->x;
     Bfloat16 *restrict target = args->y;

@@ -26,7 +26,7 @@
     X(greater_equal) X(equal) X(not_equal) X(sign) X(relu6) X(hard_tanh) X(hard_sigmoid)          \
     X(hard_silu) X(softsign) X(bell) X(squared_error) X(sigmoid_cross_entropy_with_logits)        \
     X(mish_gradient) X(leaky_relu_gradient) X(elu_gradient) X(huber_loss) X(clip)                 \
-    X(fixed_power) X(remainder) X(floor_divide) X(pow) X(floor) X(ceil) X(trunc) X(round)         \
+    X(fixed_power) X(remainder) X(floor_divide) X(pow) X(floor) X(ceil) X(trunc) X(round) X(fmod)  \
     X(abs) X(square) X(sqrt) X(expm1) X(where) X(leaky_relu) X(elu) X(astype)                     \
     X(sgd_update) X(momentum_update) X(adam_update)                                               \
     X(softmax) X(log_softmax) X(softmax_gradient) X(log_softmax_gradient)                         \
@@ -103,7 +103,8 @@ static inline PyObject *unless(int failed, PyObject *y) {
 /* The value of an attribute among the keywords of a call, or NULL. */
 PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const char *name);
 
-/* New arrays of the values of contiguous ones, of bfloat16 and of float32. */
+/* New arrays of the values of 16-bit floats in any layout, as float32, and of contiguous float32,
+ * as bfloat16. */
 PyObject *widened(PyObject *x);
 PyObject *narrowed(PyObject *x);
 

@@ -76,7 +76,7 @@ INLINE double huber64(double error, double c) {
 }
 BINARY_NUMBER64(huber_loss, huber64(fabs(a - b), c))
 
-/* Remainders, with the sign of the divisor. ---------------------------------------------------- */
+/* Remainders: with the sign of the divisor, and with that of the dividend. --------------------- */
 
 /* Any two doubles, as Python has it. */
 static double remainder_of(double a, double b) {
@@ -86,31 +86,33 @@ static double remainder_of(double a, double b) {
     return (rest < 0.0) != (b < 0.0) ? rest + b : rest;
 }
 
-/* A quotient below 2^50 that is rounded to an integer is 1 too large at most, and a fused product
- * with it is rounded once, where the remainder is. */
-LOOP(remainder_wide, BinaryArgs) {
-    const double *restrict first = (const double *)args->x1;
-    const double *restrict second = (const double *)args->x2;
-    double *restrict target = (double *)args->y;
+/* A quotient below 2^50 that is rounded to an integer, down or towards 0, is 1 too far from 0 or
+ * too large at most, and a fused product with it is rounded once, where the remainder is. */
 #ifdef __FMA__
-    int far = 0;
-    _Pragma("omp simd reduction(| : far)")
-    for (ptrdiff_t i = from; i < to; i++) {
-        double a = first[i], b = second[i], q = floor(a / b), size = fabs(b);
-        far |= !(fabs(q) < 0x1p50) | !(size < HUGE_VAL);
-        double rest = copysign(1.0, b) * __builtin_fma(-q, b, a);
-        q -= rest < 0.0 ? 1.0 : 0.0;
-        double found = __builtin_fma(-q, b, a);
-        target[i] = found == 0.0 ? copysign(0.0, b) : found;
+#define REMAINDERS(name, like, rounded, one, of_any)                                               \
+    LOOP(name, BinaryArgs) {                                                                       \
+        const double *restrict first = (const double *)args->x1;                                   \
+        const double *restrict second = (const double *)args->x2;                                  \
+        double *restrict target = (double *)args->y;                                               \
+        int far = 0;                                                                               \
+        _Pragma("omp simd reduction(| : far)")                                                     \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            double a = first[i], b = second[i], q = rounded(a / b), size = fabs(b);                \
+            far |= !(fabs(q) < 0x1p50) | !(size < HUGE_VAL);                                       \
+            double rest = copysign(1.0, like) * __builtin_fma(-q, b, a);                           \
+            q -= rest < 0.0 ? one : 0.0;                                                           \
+            double found = __builtin_fma(-q, b, a);                                                \
+            target[i] = found == 0.0 ? copysign(0.0, like) : found;                                \
+        }                                                                                          \
+        for (ptrdiff_t i = from; far && i < to; i++)                                               \
+            if (!(fabs(first[i] / second[i]) < 0x1p49) || fabs(second[i]) == HUGE_VAL)             \
+                target[i] = of_any(first[i], second[i]);                                           \
     }
-    for (ptrdiff_t i = from; far && i < to; i++)
-        if (!(fabs(first[i] / second[i]) < 0x1p49) || fabs(second[i]) == HUGE_VAL)
-            target[i] = remainder_of(first[i], second[i]);
 #else
-    for (ptrdiff_t i = from; i < to; i++)
-        target[i] = remainder_of(first[i], second[i]);
+#define REMAINDERS(name, like, rounded, one, of_any) BINARY_LOOP(name, double, of_any(a, b))
 #endif
-}
+REMAINDERS(remainder_wide, b, floor, 1.0, remainder_of)
+REMAINDERS(fmod_wide, a, trunc, copysign(1.0, q), fmod)
 
 /* Of integers: 0 for a divisor of 0, and quotients that wrap around. Those of 32 bits are exact in
  * double. */

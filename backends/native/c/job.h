@@ -66,7 +66,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(erfinv_wide, UnaryArgs) X(lgamma_wide, UnaryArgs) X(digamma_wide, UnaryArgs)                \
     X(mish_wide, UnaryArgs) X(hypot_wide, BinaryArgs) X(logaddexp_wide, BinaryArgs)               \
     X(mish_gradient_wide, BinaryArgs) X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs)    \
-    X(remainder_wide, BinaryArgs)
+    X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs)
 /* Of integers, beside those of exact.inc.h. */
 #define QUOTIENT_LOOPS(X)                                                                         \
     X(clip_int32, ClipArgs) X(clip_int64, ClipArgs) X(floor_divide_int32, BinaryArgs)             \
@@ -124,7 +124,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
     X(product, ProductArgs) X(pack_strips, PackStripsArgs)                                        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
-    X(widen, WidenArgs) X(narrow, NarrowArgs) X(elements, ElementsArgs)              \
+    X(narrow, NarrowArgs) X(elements, ElementsArgs)              \
     X(product_bfloat16, Bfloat16ProductArgs) X(few_rows_bfloat16, Bfloat16ProductArgs)
 
 /* All loops with the type of their arguments, in the order of their tables. */

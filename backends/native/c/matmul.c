@@ -158,6 +158,9 @@ static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const fl
 /* Bytes of b that a thread reads and widens in a nanosecond. */
 #define WIDENING 12.0
 
+/* By a matrix of fewer columns it is faster to widen all of the other one before. */
+#define TOO_NARROW 16
+
 /* The size of pieces of at most `most`, which are whole tiles. */
 static ptrdiff_t even_size(ptrdiff_t most, ptrdiff_t count, ptrdiff_t tile) {
     ptrdiff_t pieces = (count + most - 1) / most;
@@ -171,7 +174,7 @@ static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bia
     ProductSizes *sizes = &args.sizes;
     ptrdiff_t items = arrange(x1, x2, sizeof(Bfloat16), shape, sizes);
     int few = sizes->rows <= FEWEST_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
-    if (items < 0 || (!few && loops == loops_base))
+    if (items < 0 || (!few && (loops == loops_base || sizes->columns < TOO_NARROW)))
         return NULL;
     PyObject *y = new_array_of(bfloat16, sizeof(Bfloat16), PyArray_NDIM(as_array(x1)), shape);
     if (!y || !size(y))
@@ -204,10 +207,7 @@ static PyObject *by_float32(KernelFunction kernel, PyObject *const *x, Py_ssize_
     PyObject *wide[3] = {NULL}, *y = NULL, *result = NULL;
     int failed = 0;
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
-        int copied = x[i] != Py_None && !PyArray_ISCARRAY_RO(as_array(x[i]));
-        PyObject *plain = copied ? PyArray_NewCopy(as_array(x[i]), NPY_CORDER) : Py_NewRef(x[i]);
-        wide[i] = plain && plain != Py_None ? widened(plain) : Py_XNewRef(plain);
-        Py_XDECREF(plain);
+        wide[i] = x[i] != Py_None ? widened(x[i]) : Py_NewRef(x[i]);
         failed = !wide[i];
     }
     if (!failed && (y = kernel(NULL, wide, count, NULL)))

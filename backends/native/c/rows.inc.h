@@ -29,22 +29,44 @@ INLINE float row_sum(const float *x, ptrdiff_t width) {
     return total;
 }
 
+/* Elements of a vector: the last ones of a row are taken as the end of a whole vector. */
+#define LANES 16
+
 /* Writes exp(x - most), and returns the sum. */
 INLINE float row_exp(const float *x, float *e, float most, ptrdiff_t width) {
+    ptrdiff_t whole = width < LANES ? width : width / LANES * LANES, rest = width - whole;
     float total = 0.0f;
     _Pragma("omp simd reduction(+ : total)")
-    for (ptrdiff_t i = 0; i < width; i++) {
+    for (ptrdiff_t i = 0; i < whole; i++) {
         e[i] = exp32(x[i] - most);
         total += e[i];
+    }
+    if (rest) {
+        x += width - LANES, e += width - LANES;
+        _Pragma("omp simd reduction(+ : total)")
+        for (ptrdiff_t i = 0; i < LANES; i++) {
+            float y = exp32(x[i] - most);
+            e[i] = y;
+            total += i >= LANES - rest ? y : 0.0f;
+        }
     }
     return total;
 }
 
 INLINE float row_exp_sum(const float *x, float most, ptrdiff_t width) {
+    ptrdiff_t whole = width < LANES ? width : width / LANES * LANES, rest = width - whole;
     float total = 0.0f;
     _Pragma("omp simd reduction(+ : total)")
-    for (ptrdiff_t i = 0; i < width; i++)
+    for (ptrdiff_t i = 0; i < whole; i++)
         total += exp32_falling(x[i] - most);
+    if (rest) {
+        x += width - LANES;
+        _Pragma("omp simd reduction(+ : total)")
+        for (ptrdiff_t i = 0; i < LANES; i++) {
+            float y = exp32_falling(x[i] - most);
+            total += i >= LANES - rest ? y : 0.0f;
+        }
+    }
     return total;
 }
 

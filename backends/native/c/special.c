@@ -98,6 +98,7 @@ KERNEL(fixed_power) {
                               LOOP_##name##_int64, cost}))
 QUOTIENT(remainder, 2)
 QUOTIENT(floor_divide, 1)
+ELEMENTS(fmod, 2, OF_TWO, IN_DOUBLE(fmod, 2))
 
 static int has_form(PyObject *exponent) {
     PyObject *number = PyNumber_Float(exponent);

@@ -85,15 +85,18 @@ INLINE void narrow_to_odd(const double *restrict x, ptrdiff_t count, float *rest
     }
 }
 
-/* `count` elements that are `step` bytes apart. */
+/* `count` elements that are `step` bytes apart. One that is repeated is written in whole vectors,
+ * behind the end too. */
+#define BEHIND 64
 #define GATHER(T)                                                                                  \
     static void gather_##T(const char *x, ptrdiff_t step, ptrdiff_t count, T *restrict y) {        \
         const T one = *(const T *)x;                                                               \
         if (step == sizeof(T))                                                                     \
             memcpy(y, x, (size_t)count * sizeof(T));                                               \
         else if (!step)                                                                            \
-            for (ptrdiff_t i = 0; i < count; i++)                                                  \
-                y[i] = one;                                                                        \
+            for (ptrdiff_t i = 0; i < count; i += BEHIND / (ptrdiff_t)sizeof(T))                   \
+                for (ptrdiff_t k = 0; k < BEHIND / (ptrdiff_t)sizeof(T); k++)                      \
+                    y[i + k] = one;                                                                \
         else if (step == 2 * sizeof(T))                                                            \
             for (ptrdiff_t i = 0; i < count; i++)                                                  \
                 y[i] = ((const T *)x)[2 * i];                                                      \
@@ -129,7 +132,8 @@ INLINE const char *place_of(const ElementsArgs *args, const Operand *operand, pt
     return x;
 }
 
-/* The elements of an operand from `first` on, in the order of the result. */
+/* The elements of an operand from `first` on, in the order of the result; `y` has room BEHIND
+ * them. */
 static void gather_block(const ElementsArgs *args, const Operand *operand, ptrdiff_t first,
                          ptrdiff_t count, char *y) {
     const ptrdiff_t *shape = args->shape, *steps = operand->steps, last = args->axes - 1;
@@ -155,7 +159,7 @@ static void gather_block(const ElementsArgs *args, const Operand *operand, ptrdi
 /* Bytes of a block, and room for it. */
 #define STRIDED_BLOCK 4096
 typedef struct {
-    char bytes[STRIDED_BLOCK] ON_A_LINE;
+    char bytes[STRIDED_BLOCK + BEHIND] ON_A_LINE;
 } Room;
 
 /* Widens a block of `from` to `to`, whose types differ; `between` has room for floats. */

@@ -10,9 +10,8 @@ from pullback_native import _native
 from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
-from pullback_native.kernels import KERNELS
-from pullback_native.kernels import halves
-from pullback_native.kernels.halves import IN_FLOAT32, WORTH_A_COPY, in_float32
+from pullback_native.kernels import KERNELS, halves
+from pullback_native.kernels.halves import IN_FLOAT32, function_in_float32, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -37,7 +36,7 @@ DTYPES = {
     **dict.fromkeys(
         (
             "bell", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
-            "exp", "expm1", "fixed_power", "gelu", "gelu_gradient", "hard_sigmoid",
+            "exp", "expm1", "fixed_power", "fmod", "gelu", "gelu_gradient", "hard_sigmoid",
             "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu", "leaky_relu_gradient",
             "lgamma", "log_sigmoid", "logaddexp", "mish", "mish_gradient",
             "relu", "relu6", "relu_gradient", "selu", "sigmoid",
@@ -90,15 +89,12 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
             register(name, in_float32(name, kernel), dtypes=narrow)
     for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):
         dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
-        register(name, in_float32(name, NUMPY_KERNELS[name], WORTH_A_COPY), dtypes=dtypes)
+        register(name, in_float32(name, NUMPY_KERNELS[name], halves.WORTH_A_COPY), dtypes=dtypes)
     for name in (*halves.FUNCTIONS, *(halves.IN_DOUBLE if _NUMPY_LEADS else ())):
-        of_float32 = NUMPY_KERNELS[name]
-        # NumPy's cosine of float16 is slow from some pi on.
-        strided = _NUMPY_LEADS and name != "cos"
-        kernel = in_float32(name, of_float32, WORTH_A_COPY, strided=strided)
-        register(name, kernel, dtypes=("float16",))
-        kernel = in_float32(name, of_float32, WORTH_A_COPY, few=compiled.get(name))
-        register(name, kernel, dtypes=("bfloat16",))
+        # NumPy's cosine of float16 is slow for large numbers.
+        leads = _NUMPY_LEADS and name != "cos"
+        register(name, function_in_float32(name, leads=leads), dtypes=("float16",))
+        register(name, function_in_float32(name, compiled.get(name)), dtypes=("bfloat16",))
 
 
 @hookimpl

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, Array
+from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 #: The ops whose kernels compute in float32 and have no form of their own for 16-bit floats. Their
@@ -28,41 +31,28 @@ _WITH_STATISTICS = (
 )
 
 
-#: Ops whose kernel is NumPy's of float32, from so many elements on: of both 16-bit floats, of
-#: float16 alone, and functions, of which NumPy has loops for float16 that convert vectors.
-OF_NUMPY = ("reciprocal", "atan2", "fmod", "logaddexp2", "count_nonzero")
+#: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
+OF_NUMPY = (
+    *("reciprocal", "atan2", "logaddexp2", "count_nonzero", "vecdot", "resize"),
+    "resize_gradient",
+)
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
-FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "sin", "tan")
+#: From so many elements on.
 WORTH_A_COPY = 512
+#: Functions of NumPy, which has loops for float16 that convert vectors where the processor can.
+FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "sin", "tan")
 #: Functions that the pack computes in double, and NumPy with AVX-512 faster in float32.
 IN_DOUBLE = ("cosh", "exp2", "log", "log10", "log1p", "log2", "sinh")
 
 
-def in_float32(
-    op_name: str,
-    kernel: Callable[..., Any],
-    least: int = 0,
-    few: Callable[..., Any] | None = None,
-    strided: bool = False,
-) -> Callable[..., Any]:
-    """A kernel for 16-bit floats, of one for float32.
-
-    Args:
-        op_name: the op.
-        kernel: the kernel for float32.
-        least: the number of elements from which on it is used.
-        few: the kernel for fewer, NumPy's by default.
-        strided: whether `few` does larger arrays too, where they are contiguous.
-    """
+def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Callable[..., Any]:
+    """A kernel for 16-bit floats, of one for float32; NumPy's for fewer elements than `least`."""
     numpy, astype = NUMPY_KERNELS[op_name], _native.astype
-    other = few or numpy
     narrowed = 1 if op_name in _WITH_STATISTICS else 9  # of its results
 
     def wide(*inputs: Array | None, **attributes: Any) -> Any:
         first: Any = inputs[0]
-        if first.size < least or (strided and first.flags.c_contiguous):
-            return other(*inputs, **attributes)
-        if attributes.get("dtype") is not None:
+        if attributes.get("dtype") is not None or first.size < least:
             return numpy(*inputs, **attributes)
         dtype = first.dtype
         y = kernel(
@@ -80,3 +70,36 @@ def in_float32(
         )
 
     return wide
+
+
+def function_in_float32(
+    op_name: str, few: Callable[[Array], Any] | None = None, *, leads: bool = False
+) -> Callable[[Array], Any]:
+    """A kernel for 16-bit floats, of NumPy's function of float32, piece by piece.
+
+    Args:
+        op_name: the op.
+        few: the kernel for few elements, NumPy's by default.
+        leads: whether that is the faster one for all contiguous arrays.
+    """
+    function, astype = NUMPY_KERNELS[op_name], _native.astype
+    other = few or function
+
+    def computed(x: Array) -> Any:
+        return astype(function(astype(x, dtype=FLOAT32)), dtype=x.dtype)
+
+    def kernel(x: Array) -> Any:
+        if x.size < WORTH_A_COPY or (leads and x.flags.c_contiguous):
+            return other(x)
+        if x.size <= threads.PIECE or not x.flags.c_contiguous:
+            return computed(x)
+        y = np.empty(x.shape, x.dtype)
+        source, target = x.reshape(-1), y.reshape(-1)
+
+        def write(piece: slice) -> None:
+            target[piece] = computed(source[piece])
+
+        threads.over(write, x.size)
+        return y
+
+    return kernel
