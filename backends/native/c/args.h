@@ -424,6 +424,16 @@ typedef struct {
     ptrdiff_t tiled;
 } MaxPoolGradientArgs;
 
+/* Along an axis of `rows` elements, with `inner` after it: one of the `count` of the result is the
+ * sum of those at `sources`, by their shares, from the first of its `begins` to the next. */
+typedef struct {
+    const float *x;
+    float *y;
+    const ptrdiff_t *begins, *sources;
+    const float *shares;
+    ptrdiff_t rows, count, inner;
+} ResampleArgs;
+
 /* `rows` are the rows of the output in all images, `block_rows` those of a block. */
 typedef struct {
     Windows windows;

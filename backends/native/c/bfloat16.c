@@ -10,12 +10,11 @@ static PyObject *new_narrow_like(PyObject *x) {
 }
 
 PyObject *widened(PyObject *x) {
-    ElementsArgs args = {
-        .y_type = FLOAT32,
-        .type = FLOAT32,
-        .loop = -1,
-        .operands = 1,
-        .x[0] = {.at = data(x), .type = type_numbered(PyArray_TYPE(as_array(x)))}};
+    ElementsArgs args = {.y_type = FLOAT32,
+                         .type = FLOAT32,
+                         .loop = -1,
+                         .operands = 1,
+                         .x[0] = {.at = data(x), .type = type_numbered(PyArray_TYPE(as_array(x)))}};
     PyObject *y = PyArray_ISALIGNED(as_array(x)) ? filled(&args, &x, COST) : NULL;
     return y || PyErr_Occurred()
              ? y
@@ -46,7 +45,8 @@ static PyObject *by_float32(PyObject *const *x, PyObject *names) {
     return y;
 }
 
-/* Conversions to floats, of floats, booleans and integers of 32 bits: through float32 or float64. */
+/* Conversions to floats, of floats, booleans and integers of 32 bits: through float32 or float64.
+ */
 KERNEL(astype) {
     (void)module;
     PyObject *dtype = count == 1 ? attribute(x, count, names, "dtype") : NULL;

@@ -1,5 +1,5 @@
-/* Batch normalization, channels last. Pixels of few channels are taken several at once, as one of so
- * many channels: numbers of channels are repeated. */
+/* Batch normalization, channels last. Pixels of few channels are taken several at once, as one of
+ * so many channels: numbers of channels are repeated. */
 
 #define MANY_CHANNELS 64
 typedef float Repeated[MANY_CHANNELS];

@@ -19,4 +19,5 @@ ELEMENT_LOOPS(BODY)
 #include "channels.inc.h"
 #include "recurrent.inc.h"
 #include "pooling.inc.h"
+#include "resample.inc.h"
 #include "convolution.inc.h"

@@ -1,5 +1,5 @@
 /* The kernels of matmul and linear. */
-#include "calls.h"
+#include "families.h"
 #include "math32.h"
 
 /* Multiplications a nanosecond, on one thread; and bytes that it reads. */
@@ -234,11 +234,24 @@ static PyObject *bfloat16_product(KernelFunction kernel, PyObject *const *x, Py_
     return by_float32(kernel, x, count);
 }
 
+/* Products of one term each, of stacked matrices: NULL without an error for others. */
+static PyObject *of_one_term(PyObject *x1, PyObject *x2) {
+    int last =
+        PyArray_CheckExact(x1) && PyArray_CheckExact(x2) ? PyArray_NDIM(as_array(x1)) - 1 : 0;
+    if (last < 2 || PyArray_NDIM(as_array(x2)) != last + 1 || length(x1, last) != 1
+        || length(x2, last - 1) != 1)
+        return NULL;
+    return elements(OF_FLOATS(multiply, multiply_float64, 0.3), OF_TWO, 0,
+                    (PyObject *const[]){x1, x2}, 2);
+}
+
 static PyObject *matmul_with(PyObject *strips, PyObject *const *x, Py_ssize_t count,
                              PyObject *names) {
-    PyObject *y = count == 2 && is_matrix(x[0]) && is_matrix(x[1])
-                    ? products(x[0], x[1], strips, NULL)
-                    : NULL;
+    PyObject *y = count == 2 && !strips ? of_one_term(x[0], x[1]) : NULL;
+    if (y || PyErr_Occurred())
+        return y;
+    if (count == 2 && is_matrix(x[0]) && is_matrix(x[1]))
+        y = products(x[0], x[1], strips, NULL);
     if (!y && !PyErr_Occurred() && count == 2 && is_bfloat16(x[0]) && is_bfloat16(x[1]))
         y = bfloat16_product(kernel_matmul, x, count);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(matmul);

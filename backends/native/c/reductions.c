@@ -128,20 +128,43 @@ void add_sums(double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inne
     finish(partial, outer * inner, factor, 1.0, 0, result);
 }
 
-/* Reduces the groups of x, from the last one on, into y; -1 with an error set. */
+/* Rows shorter than this are reduced after a group before them, where that has so many elements
+ * after it: several columns at once, whose results fit into a second-level cache. */
+#define SHORT_LAST 512
+#define FEWEST_COLUMNS 1024
+#define COLUMNS_IN_CACHE 16384
+
+/* The group to reduce next, the elements before and after it, and whether there are more; -1 if
+ * there is none. */
+static int next_group(const Groups *all, ptrdiff_t *outer, ptrdiff_t *inner, int *more) {
+    int last = all->groups - 1, first = 0;
+    while (last >= 0 && !all->reduced[last])
+        last--;
+    while (first < last && !all->reduced[first])
+        first++;
+    ptrdiff_t after = 1;
+    for (int i = first + 1; i < all->groups; i++)
+        after *= all->size[i];
+    *more = first < last;
+    if (*more && all->size[last] < SHORT_LAST && after >= FEWEST_COLUMNS
+        && after <= COLUMNS_IN_CACHE)
+        last = first;
+    *outer = *inner = 1;
+    for (int i = 0; i < all->groups; i++)
+        *(i < last ? outer : inner) *= i == last ? 1 : all->size[i];
+    return last;
+}
+
+/* Reduces the groups of x, one after the other, into y; -1 with an error set. */
 static int reduce_groups(const void *x, Groups *all, const Reduction *how, double terms, int wide,
                          void *y) {
     int loop = wide ? how->loop64 : how->loop32, again = how->again < 0 ? loop : how->again;
     size_t item = how->again < 0 && !wide ? sizeof(float) : sizeof(double);
     void *held = NULL;
-    for (int last = all->groups - 1;; last--) {
-        ptrdiff_t outer = 1, inner = 1, rows = 1;
-        for (; last >= 0 && !all->reduced[last]; last--)
-            inner *= all->size[last];
-        int more = 0;
-        for (int i = 0; i < last; i++)
-            outer *= all->size[i], more |= all->reduced[i];
-        rows = last >= 0 ? all->size[last] : 1;
+    while (1) {
+        ptrdiff_t outer, inner;
+        int more, last = next_group(all, &outer, &inner, &more);
+        ptrdiff_t rows = last >= 0 ? all->size[last] : 1;
         ptrdiff_t width = inner < 1024 ? inner : 1024, blocks = (inner + 1023) / 1024;
         ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
         ptrdiff_t pieces = (rows + grain - 1) / grain, unit = (rows < grain ? rows : grain) * width;
@@ -185,7 +208,6 @@ static int reduce_groups(const void *x, Groups *all, const Reduction *how, doubl
         }
         x = partial, loop = again;
         all->reduced[last] = 0, all->size[last] = 1;
-        last = all->groups;
     }
 }
 

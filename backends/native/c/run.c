@@ -96,6 +96,9 @@ static Field max_pool[] = {
 static Field max_pool_gradient[] = {
     F(MaxPoolGradientArgs, g) F(MaxPoolGradientArgs, indices) F(MaxPoolGradientArgs, dx)
     WINDOWS(MaxPoolGradientArgs, windows.) F(MaxPoolGradientArgs, tiled)};
+static Field resample[] = {
+    F(ResampleArgs, x) F(ResampleArgs, y) F(ResampleArgs, begins) F(ResampleArgs, sources)
+    F(ResampleArgs, shares) F(ResampleArgs, rows) F(ResampleArgs, count) F(ResampleArgs, inner)};
 static Field conv[] = {
     F(ConvArgs, x) F(ConvArgs, kernel) F(ConvArgs, strips) F(ConvArgs, y) RESULT(ConvArgs)
     CONV_SIZES(ConvArgs)};
@@ -110,6 +113,7 @@ static Field conv_kernel_gradient[] = {
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
+    X(resample, ResampleArgs)                                                                     \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
 /* clang-format on */
 

@@ -31,8 +31,7 @@ COMPARISON(not_equal)
 #define OF_TWO_FLOATS(name, cost) ELEMENTS(name, 2, OF_TWO, OF_FLOATS(name, name##_wide, cost))
 /* Of 16-bit floats: NumPy's loops for others are as fast. */
 #define ROUNDING(name)                                                                             \
-    ELEMENTS(name, 1, OF_ONE,                                                                      \
-             (&(const Family){LOOP_##name, NO_LOOP, NO_LOOP, NO_LOOP, 0.25}))
+    ELEMENTS(name, 1, OF_ONE, (&(const Family){LOOP_##name, NO_LOOP, NO_LOOP, NO_LOOP, 0.25}))
 ROUNDING(floor)
 ROUNDING(ceil)
 ROUNDING(trunc)

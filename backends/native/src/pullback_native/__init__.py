@@ -61,7 +61,8 @@ DTYPES = {
     "log": () if _NUMPY_LEADS else (*_HALVES, "float64"),
     "log10": () if _NUMPY_LEADS else (*_HALVES, "float32"),
     "pow": _HALVES,
-    **dict.fromkeys(("linear", "matmul"), ("float32", "bfloat16")),
+    "linear": ("float32", "bfloat16"),
+    "matmul": ("float32", "bfloat16", "float64"),
     **dict.fromkeys(
         (
             "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",

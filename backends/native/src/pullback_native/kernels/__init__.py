@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.plugins.records import Kernel
-from pullback_native.kernels import attention, convolution, pooling, products, recurrent
+from pullback_native.kernels import attention, convolution, pooling, products, recurrent, resizing
 
 KERNELS: dict[str, Kernel] = {
     **attention.KERNELS,
@@ -11,4 +11,5 @@ KERNELS: dict[str, Kernel] = {
     **pooling.KERNELS,
     **products.KERNELS,
     **recurrent.KERNELS,
+    **resizing.KERNELS,
 }

@@ -19,7 +19,15 @@ IN_FLOAT32 = (
     *("cumulative_max", "cumulative_min", "top_k", "scatter_add", "segment_sum"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient"),
-    *("max_pool", "max_pool_gradient", "conv", "conv_input_gradient", "conv_kernel_gradient"),
+    *(
+        "max_pool",
+        "max_pool_gradient",
+        "resize",
+        "resize_gradient",
+        "conv",
+        "conv_input_gradient",
+        "conv_kernel_gradient",
+    ),
     *("matmul", "linear", "scaled_dot_product_attention"),
     *("sparse_softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_gradient"),
     *("batch_norm", "batch_norm_gradient", "batch_norm_inference"),
@@ -32,10 +40,7 @@ _WITH_STATISTICS = (
 
 
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
-OF_NUMPY = (
-    *("reciprocal", "atan2", "logaddexp2", "count_nonzero", "vecdot", "resize"),
-    "resize_gradient",
-)
+OF_NUMPY = (*("reciprocal", "atan2", "logaddexp2", "count_nonzero", "vecdot"),)
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
 #: From so many elements on.
 WORTH_A_COPY = 512

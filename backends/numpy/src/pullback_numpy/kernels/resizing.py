@@ -19,7 +19,7 @@ from pullback_numpy.typing import Array, Sizes
 
 
 @lru_cache(maxsize=256)
-def _neighbors(old: int, count: int, method: str) -> tuple[Array, Array, Array]:
+def neighbors(old: int, count: int, method: str) -> tuple[Array, Array, Array]:
     """The pixels below and above the center of each pixel of the result, and the latter's share."""
     place = np.arange(count)
     if method == "nearest":
@@ -40,7 +40,7 @@ def _runs(old: int, count: int, method: str) -> tuple[Run, ...]:
     factor, rest = divmod(count, old)
     if rest:
         return ()
-    below, above, shares = _neighbors(old, count, method)
+    below, above, shares = neighbors(old, count, method)
     runs: list[Run] = []
     for phase in range(factor):
         share = 0.0 if method == "nearest" else ((phase + 0.5) / factor + 0.5) % 1
@@ -74,7 +74,7 @@ def _grown(x: Array, axis: int, count: int, method: str) -> Array:
             y[(*before, out)] = x[(*before, low)]
     if runs:
         return y
-    below, above, shares = _neighbors(old, count, method)
+    below, above, shares = neighbors(old, count, method)
     np.take(x, below, axis, out=y, mode="clip")
     if method != "nearest":
         weight = shares.astype(x.dtype).reshape(-1, *[1] * (x.ndim - axis - 1))
@@ -97,7 +97,7 @@ def _shrunk(g: Array, axis: int, old: int, method: str) -> Array:
             dx[(*before, low)] += part
     if runs:
         return dx
-    below, above, shares = _neighbors(old, count, method)
+    below, above, shares = neighbors(old, count, method)
     weight = shares.astype(g.dtype).reshape(-1, *[1] * (g.ndim - axis - 1))
     terms = [(below, g if method == "nearest" else g * (1 - weight))]
     if method != "nearest":
