@@ -158,8 +158,10 @@ static PyObject *products(PyObject *x1, PyObject *x2, PyObject *strips, const fl
 /* Bytes of b that a thread reads and widens in a nanosecond. */
 #define WIDENING 12.0
 
-/* By a matrix of fewer columns it is faster to widen all of the other one before. */
+/* By a matrix of fewer columns it is faster to widen all of the other one before; where there are
+ * few rows, of so many products. */
 #define TOO_NARROW 16
+#define MANY_PRODUCTS 16
 
 /* The size of pieces of at most `most`, which are whole tiles. */
 static ptrdiff_t even_size(ptrdiff_t most, ptrdiff_t count, ptrdiff_t tile) {
@@ -174,7 +176,8 @@ static PyObject *narrow_products(PyObject *x1, PyObject *x2, const Bfloat16 *bia
     ProductSizes *sizes = &args.sizes;
     ptrdiff_t items = arrange(x1, x2, sizeof(Bfloat16), shape, sizes);
     int few = sizes->rows <= FEWEST_ROWS && (sizes->b_column_step == 1 || sizes->b_row_step == 1);
-    if (items < 0 || (!few && (loops == loops_base || sizes->columns < TOO_NARROW)))
+    int thin = sizes->columns < TOO_NARROW && (!few || items > MANY_PRODUCTS);
+    if (items < 0 || thin || (!few && loops == loops_base))
         return NULL;
     PyObject *y = new_array_of(bfloat16, sizeof(Bfloat16), PyArray_NDIM(as_array(x1)), shape);
     if (!y || !size(y))
