@@ -69,6 +69,25 @@ def test_numbers_beside_tensors(seed, minimal, remembered):
         remembered.check(calls, seed, most=400)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_numbers_beside_several_inputs(seed, minimal, remembered):
+    calls = {}
+    numbers = [False, 0, 1, 0.0, -0.0, 1.0, 2**40, *NANS, 1 + 0j, complex(1, -0.0)]
+    for device, kind in ((CPU, "complex64"), (CPU, "int32"), (minimal, "float32")):
+        x = pb.asarray([1, 0, 3], dtype=kind, device=device)
+        mask = pb.asarray([True, False, True], device=device)
+        for number, other in itertools.product(numbers, (0, -0.0, True, None)):
+            other = x if other is None else other
+            key = (str(device), str(kind), *map(remembered.label, (number, other)))
+            pair = number, other
+            calls["where", key] = lambda mask=mask, pair=pair: pb.where(mask, *pair)
+            calls["other", key] = lambda mask=mask, pair=pair: pb.where(mask, *pair[::-1])
+            calls["clip", key] = lambda x=x, pair=pair: pb.clip(x, *pair)
+            calls["min", key] = lambda x=x, number=number: pb.clip(x, number)
+    with np.errstate(all="ignore"):
+        remembered.check(calls, seed, rounds=2)
+
+
 def test_numbers_as_tensors(minimal, remembered):
     calls = {
         (

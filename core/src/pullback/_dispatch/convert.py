@@ -364,7 +364,7 @@ def beside_numbers(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
         The inputs as tensors; None for a call that needs more, or is the first of its kind.
     """
     device: Device | None = None
-    operands: list[Operand | None] = []
+    key: list[Any] = []
     for value in values:
         kind = type(value)
         if kind is Tensor:
@@ -372,26 +372,55 @@ def beside_numbers(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
                 device = value._device
             elif value._device is not device:
                 return None
-            operands.append(device.backend.public_dtypes[value._array.dtype])
-        elif value is None or kind in SCALAR_TYPES:
-            operands.append(None if value is None else kind)
+            key.append(value._array.dtype)
+        elif kind in SCALAR_TYPES:
+            key.append(kind)
+            key.append(value or repr(value))  # 0.0 == -0.0
+        elif value is None:
+            key.append(None)
         else:
             return None
-    resolved = op.resolutions.get(tuple(operands))
-    if resolved is None or device is None or op.view:
+    if device is None or op.view:
         return None
-    inputs = []
+    # The device comes first: dtypes of two libraries are not to be compared.
+    found = op.scalars.get((device, *key))
+    if found is None:
+        found = _numbers_beside(op, values, device)
+        if found is None:
+            return None
+        if all(x is None or is_cached(value) for x, value in zip(found, values, strict=True)):
+            if len(op.scalars) >= _CACHED_SCALARS:
+                op.scalars.clear()
+            op.scalars[device, *key] = found
+    return tuple([value if x is None else x for x, value in zip(found, values, strict=True)])
+
+
+def _numbers_beside(
+    op: Op, values: tuple[Any, ...], device: Device
+) -> tuple[Tensor | None, ...] | None:
+    """The numbers in a call as tensors, with None in the place of all other inputs."""
+    public = device.backend.public_dtypes
+    operands = tuple(
+        [
+            None if x is None else public[x._array.dtype] if type(x) is Tensor else type(x)
+            for x in values
+        ]
+    )
+    resolved = op.resolutions.get(operands)
+    if resolved is None:
+        return None
+    numbers: list[Tensor | None] = []
     for value, operand, dtype in zip(values, operands, resolved, strict=True):
         if type(value) is Tensor or value is None:
             if operand is not dtype:
                 return None
-            inputs.append(value)
+            numbers.append(None)
             continue
         try:
-            inputs.append(constant(value, dtype, device))  # type: ignore[arg-type]
+            numbers.append(constant(value, dtype, device))  # type: ignore[arg-type]
         except errors.PullbackError:
             return None  # `align_inputs` names the op in the error
-    return tuple(inputs)
+    return tuple(numbers)
 
 
 def reject_traced(*devices: Device) -> None:
