@@ -12,7 +12,7 @@ from pullback._once import remembered
 from pullback.dtypes import DTypeLike, accumulating, is_complex, numeric, same
 from pullback.ops.complex import conj
 from pullback.ops.joining import stack, unstack
-from pullback.ops.manipulation import moveaxis, permute_dims, reshape
+from pullback.ops.manipulation import expand_dims, moveaxis, permute_dims, reshape
 from pullback.ops.reductions import sum
 from pullback.ops.slicing import diagonal_key, diagonal_span, strided_place
 from pullback.shapes import Shape, broadcast_shapes, size_of
@@ -182,6 +182,17 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
         x1, x2 = moveaxis(x1, axis, -1), moveaxis(x2, axis, -1)
     product = matmul(reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), reshape(x2, (*x2.shape, 1)))
     return reshape(product, product.shape[:-2])
+
+
+@vecdot.vjp("x1")
+def _(g: Tensor, x1_shape: Shape, x2: Tensor, axis: int) -> Tensor:
+    product = unbroadcast(expand_dims(g, axis) * x2, x1_shape)
+    return conj(product) if is_complex(g.dtype) else product
+
+
+@vecdot.vjp("x2")
+def _(g: Tensor, x1: Tensor, x2_shape: Shape, axis: int) -> Tensor:
+    return unbroadcast(expand_dims(g, axis) * (conj(x1) if is_complex(g.dtype) else x1), x2_shape)
 
 
 def _outer_shape(x1: Shape, x2: Shape, **_: object) -> Shape:
