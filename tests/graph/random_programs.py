@@ -83,6 +83,10 @@ UNARY = tuple(
     {a} + pb.random.normal({a}.shape)
     layer({a})
     norm({a})
+    managed({a})
+    again({a})
+    pb.cond(pb.sum({a}) > 0, lambda: managed({a}), lambda: again({a}))
+    pb.fori_loop(0, 2, lambda i, s: managed(s) + {a}, {a} * 1.0)
     """.replace("    ", "")
     .strip()
     .splitlines()
@@ -148,6 +152,7 @@ RESULTS = tuple(
 )
 
 _HELP = """
+import contextlib
 import numpy as np
 import pullback as pb
 
@@ -203,6 +208,16 @@ def custom(t):
     def backward(g):
         return g * SCALE
     return t * 2, backward
+
+@contextlib.contextmanager
+def scope(by):
+    yield by * cfg.rate
+
+def managed(t):
+    with scope(0.5) as factor:
+        return t * factor + 0.25
+
+again = pb.remat(managed)
 
 def judged(t):
     if pb.sum(t.astype('float32')).item() > 6:

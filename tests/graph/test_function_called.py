@@ -1,5 +1,6 @@
 """Functions and objects of the user's that the framework calls in a captured function."""
 
+import contextlib
 import itertools
 import types
 
@@ -246,3 +247,56 @@ def test_settled_functions_make_no_more_programs():
         fit(model)()
     assert [len(step._all()) for step in steps] == programs
     assert all(0 < count <= 2 for count in programs)
+
+
+@contextlib.contextmanager
+def scope(by):
+    yield by * FACTOR
+
+
+def managed(x):
+    with scope(2.0) as factor, scope(0.5):
+        return pb.sin(x) * factor
+
+
+@pb.custom_gradient
+def with_rule(x):
+    def backward(g):
+        with scope(3.0) as factor:
+            return g * factor
+
+    return managed(x), backward
+
+
+#: Ways in which the framework calls a function, from within `with` blocks of its own.
+WAYS = {
+    "call": managed,
+    "remat": pb.remat(managed),
+    "custom_gradient": with_rule,
+    "cond": lambda x: pb.cond(pb.sum(x) > 0, lambda: managed(x), lambda: managed(x) * 2),
+    "fori_loop": lambda x: pb.fori_loop(0, 3, lambda i, c: managed(c), x),
+    "scan": lambda x: pb.scan(lambda c, r: (managed(c), c * r), pb.mean(x), x)[1],
+    "vmap": lambda x: pb.vmap(managed)(pb.stack([x, x])),
+    "grad": lambda x: pb.grad(lambda z: pb.sum(managed(z)))(x),
+    "jvp": lambda x: pb.jvp(managed, (x,), (x,))[1],
+    "layer": pb.layers.Lambda(managed),
+    "Sequential": pb.Sequential([pb.layers.Lambda(managed)], remat=True),
+    "function": pb.function(managed),
+}
+
+
+@pytest.mark.parametrize("taped", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_context_managers_of_functions_that_the_framework_calls(way, taped):
+    def step(x):
+        if not taped:
+            return WAYS[way](x)
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sum(WAYS[way](x))
+        return tape.gradient(y, x)
+
+    captured = pb.function(step)
+    for sign in (1.0, 1.0, -1.0, 1.0):
+        x = pb.asarray([1.0, -2.0, 0.5]) * sign
+        assert captured(x).tolist() == step(x).tolist()

@@ -354,6 +354,58 @@ def test_saved_programs(tmp_path):
     np.testing.assert_allclose(found.numpy(), second.numpy(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("where", ["outside", "around", "own", "inside"])
+def test_tapes_that_stop_recording(where, nested, captured):
+    w = pb.Variable([1.0, 2.0, 3.0])
+
+    def gradients(wrapped):
+        def step(x):
+            with pb.GradientTape() as tape:
+                tape.watch(x)
+
+                def f(x):
+                    y = pb.tanh(x * w)
+                    if where == "own":
+                        with pb.GradientTape() as own:
+                            own.watch(x)
+                            z = pb.sin(x)
+                            with own.stop_recording():
+                                z = z * pb.cos(x)
+                            total = pb.sum(z * x)
+                        return y * own.gradient(total, x)
+                    if where == "inside":
+                        with tape.stop_recording():
+                            return y * x
+                    return y * x
+
+                g = wrapped(lambda x: wrapped(f)(x) * 2.0) if nested else wrapped(f)
+                y = g(x)
+                if where == "outside":
+                    with tape.stop_recording():
+                        factor = g(x)
+                    y = y * factor
+                if where == "around":
+                    with tape.stop_recording():
+                        with pb.GradientTape() as other:
+                            other.watch(x)
+                            total = pb.sum(g(x))
+                        factor = other.gradient(total, x)
+                    y = y * factor
+                loss = pb.sum(y)
+            return tape.gradient(loss, [x, w])
+
+        call = pb.function(step) if captured else step
+        return [[g.tolist() for g in call(pb.asarray([1.0, -2.0, 0.5]))] for _ in range(3)]
+
+    if where == "inside":
+        with pytest.raises(pb.errors.TapeError, match=r"write pb\.stop_gradient"):
+            gradients(pb.remat)
+    else:
+        assert gradients(pb.remat) == gradients(lambda f: f)
+
+
 def test_other_results_are_an_error():
     sizes = iter([2, 3])
 

@@ -98,11 +98,10 @@ class Repeated(Generic[P, R]):
         if not state.recording:
             return self.function(*args, **kwargs)
         call = _Repeat(self.__name__, self.function, args, kwargs)
-        begin = state.next_serial()
         with call.running():
             result = self.function(*args, **kwargs)
         outputs = [value for value in leaves(result) if type(value) is Tensor]
-        parents = call.inputs(outputs, begin)
+        parents = call.inputs(outputs, call.begin)
         if not parents:
             return result
         call.kinds = [(tensor.shape, tensor.dtype) for tensor in outputs]
@@ -152,6 +151,7 @@ class _Repeat:
         state = LOCAL.state
         self.name = name
         self.is_repeated = False
+        self.begin = state.next_serial()
         #: The shape and dtype of each result.
         self.kinds: list[Any] = []
         self._function = function

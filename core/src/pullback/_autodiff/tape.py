@@ -195,10 +195,17 @@ class GradientTape(Jacobians):
         """Pauses the tape inside the block; other tapes go on recording.
 
         Raises:
-            TapeError: when the tape is not recording.
+            TapeError: when the tape is not recording; in a function of `pb.remat` that the tape
+                is outside of, which is recorded again as a whole.
         """
         if self._open is None:
             raise errors.TapeError("stop_recording() is for use inside `with tape:`")
+        again = LOCAL.state.again
+        if again is not None and self._open < again.begin:
+            raise errors.TapeError(
+                "stop_recording() in a function of pb.remat, of a tape outside of it: the gradient "
+                "records all of it again; write pb.stop_gradient(x) for what has no gradient"
+            )
         self._end()
         try:
             yield

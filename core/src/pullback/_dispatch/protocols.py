@@ -46,6 +46,8 @@ class RepeatedCall(Protocol):
 
     #: False in the first call, which notes what the second one needs.
     is_repeated: bool
+    #: A serial number from before the first call.
+    begin: int
 
     def note(self, variable: Any, read: Callable[[Any], Tensor]) -> None:
         """Keeps the value of a variable that is about to be read or written, by a function."""

@@ -23,6 +23,9 @@ from pullback.graph.host import CONTAINERS, is_a, is_plain
 from pullback.tensor import Tensor
 
 FRAMEWORK = __name__.partition(".")[0]
+#: The file of Python's imports.
+IMPORTS = "<frozen importlib"
+_SKIPPED = ("<pullback ", IMPORTS)
 #: What a lookup returns that finds nothing.
 ABSENT = object()
 #: The flag of classes that may change, as those in Python do.
@@ -267,4 +270,12 @@ def is_foreign_array(kind: type) -> bool:
     methods = [vars(base)["__array__"] for base in bases if "__array__" in vars(base)]
     return any("__dlpack__" in vars(base) for base in bases) or (
         bool(methods) and type(methods[0]) is not FunctionType
+    )
+
+
+def is_framework_code(code: types.CodeType, space: dict[str, Any]) -> bool:
+    """Returns whether a function is the framework's or a backend's, or of Python's imports."""
+    name = str(space.get("__name__"))
+    return name.startswith((f"{FRAMEWORK}.", f"{FRAMEWORK}_")) or code.co_filename.startswith(
+        _SKIPPED
     )

@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.host import is_a, is_plain
-from pullback.graph.lookup import FRAMEWORK, LOST, Unknown, in_python
+from pullback.graph.lookup import LOST, Unknown, in_python, is_framework_code
 from pullback.graph.reads import Reads
 
-#: The file of Python's imports.
-IMPORTS = "<frozen importlib"
-_SKIPPED = ("<pullback ", IMPORTS)
 #: What lies below a function that is called, and any value that nothing is known of.
 NULL, UNKNOWN = Unknown(), Unknown()
 
@@ -157,14 +154,6 @@ def is_library(space: dict[str, Any]) -> bool:
     top = name.partition(".")[0]
     stdlib = top in sys.stdlib_module_names and top != "__main__"
     return stdlib or top == np.__name__ or top.startswith("namedtuple_")
-
-
-def is_framework_code(code: CodeType, space: dict[str, Any]) -> bool:
-    """Returns whether a function is the framework's or a backend's, or of Python's imports."""
-    name = str(space.get("__name__"))
-    return name.startswith((f"{FRAMEWORK}.", f"{FRAMEWORK}_")) or code.co_filename.startswith(
-        _SKIPPED
-    )
 
 
 def supers_of(frame: FrameType, args: list[Any]) -> list[super]:

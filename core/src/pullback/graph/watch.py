@@ -22,9 +22,9 @@ from typing import Any
 from pullback._dispatch.recording import LOCAL
 from pullback.graph.host import is_a
 from pullback.graph.instructions import steps_of
-from pullback.graph.lookup import find, is_iterator
+from pullback.graph.lookup import IMPORTS, find, is_framework_code, is_iterator
 from pullback.graph.reads import Reads
-from pullback.graph.stack import IMPORTS, Stack, is_framework_code, is_library
+from pullback.graph.stack import Stack, is_library
 
 #: Names of attributes, each of the value of the one before.
 Chains = tuple[tuple[str, ...], ...]
