@@ -362,12 +362,14 @@ typedef struct {
 /* x, y, `g` and dx are (batch, time, ...); gates, cells, candidates and gradients of gates are
  * (time, batch, ...). `gates` get the values of the gates; where `x` is NULL, so are `kernel` and
  * `bias`, and `gates` hold the part of the inputs. `h` and `c` are the states before the first
- * step; `inputs` are the features of x; `reverse` is a boolean. */
+ * step; `inputs` are the features of x; `reverse` is a boolean. `mask` is (batch, time), 0 for
+ * steps that keep the state, or NULL. */
 typedef struct {
     float *gates;
     const float *x, *kernel, *bias, *recurrent_kernel, *h, *c;
     float *y, *cells;
     int32_t *status;
+    const int32_t *mask;
     ptrdiff_t batch, time, units, inputs, reverse;
 } LstmArgs;
 
@@ -378,6 +380,7 @@ typedef struct {
     const float *gates, *kernel, *recurrent_kernel, *c, *cells, *g;
     float *dh, *dc, *dgates, *dx;
     int32_t *status;
+    const int32_t *mask;
     ptrdiff_t batch, time, units, inputs, reverse;
 } LstmGradientArgs;
 
@@ -388,6 +391,7 @@ typedef struct {
     const float *recurrent_kernel, *h, *bias;
     float *y, *candidates;
     int32_t *status;
+    const int32_t *mask;
     ptrdiff_t batch, time, units, reverse;
 } GruArgs;
 
@@ -396,6 +400,7 @@ typedef struct {
     const float *gates, *kernel, *recurrent_kernel, *h, *y, *g, *candidates;
     float *dh, *by_input, *by_state, *dx;
     int32_t *status;
+    const int32_t *mask;
     ptrdiff_t batch, time, units, inputs, reverse;
 } GruGradientArgs;
 

@@ -13,6 +13,9 @@
 /* The position in time of step `number`. */
 #define STEP_OF(args, number) ((args)->reverse ? (args)->time - 1 - (number) : (number))
 
+/* Whether an item keeps its state in a step, by the number of both among all of the batch's. */
+#define IS_ABSENT(args, number) ((args)->mask && !(args)->mask[number])
+
 /* Asks for the cache lines of `count` numbers, which do not follow those read before. */
 INLINE void ask_for(const float *x, ptrdiff_t count) {
     for (ptrdiff_t i = 0; i < count; i += 16)
@@ -60,6 +63,7 @@ LOOP(lstm_step, LstmArgs) {
                 float *restrict cell = args->cells + (first + item) * units;
                 float *restrict state = rows + item * inner + inputs;
                 float *restrict memory = c + item * units;
+                const int absent = IS_ABSENT(args, row);
                 if (item + 1 < items) {
                     ask_for(y + time * units, units);
                     ask_for(i + wide, wide);
@@ -71,11 +75,11 @@ LOOP(lstm_step, LstmArgs) {
                     float new = tanh32(bias[2 * units + u] + g[u]);
                     float out = gate32(bias[3 * units + u] + o[u]);
                     i[u] = in, f[u] = keep, g[u] = new, o[u] = out;
-                    cell[u] = memory[u] = keep * memory[u] + in * new;
+                    cell[u] = memory[u] = absent ? memory[u] : keep * memory[u] + in * new;
                 }
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++)
-                    y[u] = state[u] = o[u] * tanh32(memory[u]);
+                    y[u] = state[u] = absent ? state[u] : o[u] * tanh32(memory[u]);
             }
         }
     } else {
@@ -108,6 +112,12 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
                 const float *restrict dy_above = args->g + (row + item * time) * units;
                 float *restrict slopes = dgates + item * wide;
                 float *restrict h_slope = dh + item * units, *restrict c_slope = dc + item * units;
+                if (IS_ABSENT(args, row + item * time)) {
+                    memset(slopes, 0, (size_t)wide * sizeof(float));
+                    for (ptrdiff_t u = 0; u < units; u++)
+                        h_slope[u] += dy_above[u];
+                    continue;
+                }
                 if (item + 1 < items) {
                     ask_for(dy_above + time * units, units);
                     ask_for(i + wide, wide);
@@ -125,8 +135,11 @@ LOOP(lstm_step_gradient, LstmGradientArgs) {
                     slopes[3 * units + u] = dy * t * (o[u] * (1.0f - o[u]));
                     c_slope[u] = slope * f[u];
                 }
+                if (args->mask)
+                    memset(h_slope, 0, (size_t)units * sizeof(float));
             }
-            by_strips(items, units, wide, dgates, wide, recurrent, 0, dh, units);
+            /* What an absent step hands on is there already. */
+            by_strips(items, units, wide, dgates, wide, recurrent, args->mask != NULL, dh, units);
             if (inputs)
                 by_strips(items, inputs, wide, dgates, wide, kernel, 0, args->dx + row * inputs,
                           time * inputs);
@@ -166,6 +179,7 @@ LOOP(gru_step, GruArgs) {
                 float *restrict n = r + units, *restrict y = args->y + row * units;
                 float *restrict candidate = candidates + item * units;
                 float *restrict state = h + item * units;
+                const int absent = IS_ABSENT(args, row);
                 if (item + 1 < items)
                     ask_for(y + time * units, units);
                 _Pragma("omp simd")
@@ -177,7 +191,7 @@ LOOP(gru_step, GruArgs) {
                 _Pragma("omp simd")
                 for (ptrdiff_t u = 0; u < units; u++) {
                     n[u] = tanh32(n[u] + r[u] * candidate[u]);
-                    y[u] = state[u] = n[u] + z[u] * (state[u] - n[u]);
+                    y[u] = state[u] = absent ? state[u] : n[u] + z[u] * (state[u] - n[u]);
                 }
             }
         }
@@ -215,6 +229,13 @@ LOOP(gru_step_gradient, GruGradientArgs) {
                 float *restrict by_input = inputs_slopes + item * wide;
                 float *restrict by_state = states_slopes + item * wide;
                 float *restrict slope = dh + item * units;
+                if (IS_ABSENT(args, here)) {
+                    memset(by_input, 0, (size_t)wide * sizeof(float));
+                    memset(by_state, 0, (size_t)wide * sizeof(float));
+                    for (ptrdiff_t u = 0; u < units; u++)
+                        slope[u] += dy_above[u];
+                    continue;
+                }
                 if (item + 1 < items) {
                     ask_for(dy_above + time * units, units);
                     ask_for(old + apart, units);

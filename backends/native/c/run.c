@@ -59,7 +59,8 @@ typedef struct {
     WINDOWS(Args, sizes.windows.)                                                                 \
     SIZE(Args, sizes., dilation_height) SIZE(Args, sizes., dilation_width)                        \
     SIZE(Args, sizes., features) SIZE(Args, sizes., rows) SIZE(Args, sizes., block_rows)
-#define STEPS(Args) F(Args, batch) F(Args, time) F(Args, units) F(Args, reverse)
+#define STEPS(Args)                                                                               \
+    F(Args, mask) F(Args, batch) F(Args, time) F(Args, units) F(Args, reverse)
 
 static Field attention[] = {
     ROWS(AttentionArgs, query) ROWS(AttentionArgs, key) ROWS(AttentionArgs, value)

@@ -35,26 +35,30 @@ def beside(name, *inputs, rtol=2e-5, **attributes):
 @pytest.mark.parametrize("batch", [1, 3, 40])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("units", [5, 24, 130])
-def test_lstm(units, batch, reverse, biased, instructions):
+@pytest.mark.parametrize("masked", [False, True])
+def test_lstm(units, batch, reverse, biased, masked, instructions):
     inputs = (normal(batch, 7, 5), normal(batch, units), normal(batch, units),
              normal(5, 4 * units), normal(units, 4 * units) / 5)  # fmt: skip
     bias = normal(4 * units) if biased else None
-    out, _, _, gates, cells = beside("lstm", *inputs, bias, None, reverse=reverse)
+    mask = normal(batch, 7) > 0 if masked else None
+    out, _, _, gates, cells = beside("lstm", *inputs, bias, mask, reverse=reverse)
     rest = (out, gates, cells, normal(*out.shape), normal(batch, units), normal(batch, units))
-    beside("lstm_gradient", *inputs, None, *rest, reverse=reverse)
+    beside("lstm_gradient", *inputs, mask, *rest, reverse=reverse)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("batch", [1, 3, 40])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("units", [5, 24, 130])
-def test_gru(units, batch, reverse, biased, instructions):
+@pytest.mark.parametrize("masked", [False, True])
+def test_gru(units, batch, reverse, biased, masked, instructions):
     inputs = (normal(batch, 7, 5), normal(batch, units), normal(5, 3 * units),
              normal(units, 3 * units) / 5)  # fmt: skip
     biases = (normal(3 * units), normal(3 * units)) if biased else (None, None)
-    out, _, gates, candidates = beside("gru", *inputs, *biases, None, reverse=reverse)
+    mask = normal(batch, 7) > 0 if masked else None
+    out, _, gates, candidates = beside("gru", *inputs, *biases, mask, reverse=reverse)
     rest = (out, gates, candidates, normal(*out.shape), normal(batch, units))
-    beside("gru_gradient", *inputs, None, *rest, reverse=reverse)
+    beside("gru_gradient", *inputs, mask, *rest, reverse=reverse)
 
 
 @pytest.mark.parametrize("batch", [3, 40])

@@ -2,7 +2,7 @@
 
 One product serves the inputs of all steps, where the loop does not multiply them along with the
 states. The loops run over all steps without Python, and a batch is split over threads: its items
-are independent. NumPy's kernels do calls with masks.
+are independent. Steps that a mask leaves out are computed as the others are, and keep the state.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def _projected(x: Array, kernel: Array, bias: _Optional) -> Array:
     return projected
 
 
-def _supports(mask: _Optional, x: Array, *others: _Optional) -> bool:
-    """Returns whether the loops take these arrays: float32, no mask, and not empty."""
-    return mask is None and bool(x.size) and all_float32(x, *others)
+def _supports(x: Array, *others: _Optional) -> bool:
+    """Returns whether the loops take these arrays: float32, and not empty."""
+    return bool(x.size) and all_float32(x, *others)
 
 
 def _run(
-    loop: int, shape: tuple[int, ...], inner: int, units: int, reverse: bool,
+    loop: int, shape: tuple[int, ...], inner: int, units: int, mask: _Optional, reverse: bool,
     **arguments: _Optional | int,
 ) -> None:  # fmt: skip
     """Runs a loop over all steps, with the batch split over threads."""
@@ -83,7 +83,7 @@ def _run(
     cost = _cost(time, inner, units)
     status = run(
         loop, batch, _grain(batch), cost, arguments, batch=batch, time=time, units=units,
-        reverse=reverse,
+        mask=None if mask is None else mask.astype(np.int32, order="C"), reverse=reverse,
     )  # fmt: skip
     needs_numpy(status, "copies of the kernels")
 
@@ -129,7 +129,7 @@ def _lstm(
 ) -> tuple[Array, ...]:  # fmt: skip
     inputs = (x, initial_h, initial_c, kernel, recurrent_kernel, bias)
     batch, time, _ = x.shape
-    if not _supports(mask, *inputs):
+    if not _supports(*inputs):
         results: tuple[Array, ...] = NUMPY_KERNELS["lstm"](*inputs, mask, reverse=reverse)
         return results
     units, features, along = recurrent_kernel.shape[0], x.shape[2], _along(x)
@@ -137,7 +137,7 @@ def _lstm(
     read = map(plain_or_none, (x, kernel, bias) if along else (None, None, None))
     out, cells = empty((batch, time, units)), empty((time, batch, units))
     _run(
-        _LSTM, x.shape, units + features * along, units, reverse, gates=gates,
+        _LSTM, x.shape, units + features * along, units, mask, reverse, gates=gates,
         **dict(zip(("x", "kernel", "bias"), read, strict=True)), inputs=features * along,
         recurrent_kernel=plain(recurrent_kernel), h=plain(initial_h), c=plain(initial_c), y=out,
         cells=cells,
@@ -154,7 +154,7 @@ def _lstm_gradient(
     inputs = (x, initial_h, initial_c, kernel, recurrent_kernel)
     rest = (out, gates, cells, out_g, h_g, c_g)
     batch, time, features = x.shape
-    if not _supports(mask, *inputs, *rest):
+    if not _supports(*inputs, *rest):
         fallback = NUMPY_KERNELS["lstm_gradient"]
         gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
@@ -162,7 +162,8 @@ def _lstm_gradient(
     dh, dc = np.array(h_g, FLOAT32, order="C"), np.array(c_g, FLOAT32, order="C")
     dgates, dx = empty((time, batch, 4 * units)), empty(x.shape) if along else None
     _run(
-        _LSTM_GRADIENT, x.shape, units + features * along, units, reverse, gates=_by_step(gates),
+        _LSTM_GRADIENT, x.shape, units + features * along, units, mask, reverse,
+        gates=_by_step(gates),
         kernel=plain(kernel) if along else None, recurrent_kernel=plain(recurrent_kernel),
         c=plain(initial_c), cells=_by_step(cells), g=plain(out_g), dh=dh, dc=dc, dgates=dgates,
         dx=dx, inputs=features,
@@ -181,15 +182,16 @@ def _gru(
 ) -> tuple[Array, ...]:  # fmt: skip
     inputs = (x, initial_h, kernel, recurrent_kernel, bias, recurrent_bias)
     batch, time, _ = x.shape
-    if not _supports(mask, *inputs):
+    if not _supports(*inputs):
         results: tuple[Array, ...] = NUMPY_KERNELS["gru"](*inputs, mask, reverse=reverse)
         return results
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
     out, candidates = empty((batch, time, units)), empty((time, batch, units))
     _run(
-        _GRU, x.shape, units, units, reverse, gates=gates, recurrent_kernel=plain(recurrent_kernel),
-        h=plain(initial_h), bias=plain_or_none(recurrent_bias), y=out, candidates=candidates,
+        _GRU, x.shape, units, units, mask, reverse, gates=gates,
+        recurrent_kernel=plain(recurrent_kernel), h=plain(initial_h),
+        bias=plain_or_none(recurrent_bias), y=out, candidates=candidates,
     )  # fmt: skip
     return out, _last(out, reverse), gates.transpose(1, 0, 2), candidates.transpose(1, 0, 2)
 
@@ -201,7 +203,7 @@ def _gru_gradient(
     inputs = (x, initial_h, kernel, recurrent_kernel)
     rest = (out, gates, candidates, out_g, h_g)
     batch, time, features = x.shape
-    if not _supports(mask, *inputs, *rest):
+    if not _supports(*inputs, *rest):
         fallback = NUMPY_KERNELS["gru_gradient"]
         gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
@@ -209,7 +211,8 @@ def _gru_gradient(
     dh, dx = np.array(h_g, FLOAT32, order="C"), empty(x.shape) if along else None
     by_input, by_state = empty((time, batch, 3 * units)), empty((time, batch, 3 * units))
     _run(
-        _GRU_GRADIENT, x.shape, units + features * along, units, reverse, gates=_by_step(gates),
+        _GRU_GRADIENT, x.shape, units + features * along, units, mask, reverse,
+        gates=_by_step(gates),
         kernel=plain(kernel) if along else None, recurrent_kernel=plain(recurrent_kernel),
         h=plain(initial_h), y=plain(out), g=plain(out_g), candidates=_by_step(candidates), dh=dh,
         by_input=by_input, by_state=by_state, dx=dx, inputs=features,
