@@ -226,6 +226,32 @@ static void run_on(const ElementsArgs *args, const void *const *x, void *y, ptrd
     TABLE[args->loop](0, count, &with);
 }
 
+/* The loop of an array and a number that does the same where one operand is a number, or -1;
+ * differences are sums with its negative. */
+INLINE ptrdiff_t loop_with_number(ptrdiff_t loop, int on_right) {
+    switch (loop) {
+    case LOOP_add:
+        return LOOP_add_number;
+    case LOOP_multiply:
+        return LOOP_multiply_number;
+    case LOOP_subtract:
+        return on_right ? LOOP_add_number : LOOP_subtract_from;
+    case LOOP_divide:
+        return on_right ? LOOP_divide_number : LOOP_divide_from;
+    default:
+        return -1;
+    }
+}
+
+/* The operand of two that repeats a number of float32 along each row, or -1. */
+INLINE ptrdiff_t row_number(const ElementsArgs *args) {
+    for (ptrdiff_t k = 0; args->form == OF_TWO && args->type == FLOAT32 && k < 2; k++)
+        if (args->x[k].type == FLOAT32 && !args->x[k].is_repeated
+            && !args->x[k].steps[args->axes - 1])
+            return k;
+    return -1;
+}
+
 /* Rows of this size are taken one by one, and read where they are. Blocks of shorter ones are whole
  * rows, so that a row that is repeated is gathered once. */
 #define LONG_ROW 256
@@ -238,6 +264,8 @@ LOOP(elements, ElementsArgs) {
     const ptrdiff_t room = STRIDED_BLOCK / SIZE_OF(type);
     const int by_rows = last && row >= LONG_ROW, whole = last == 1 && row < LONG_ROW && row;
     const ptrdiff_t most = whole ? room - room % row : room;
+    const ptrdiff_t repeating = by_rows ? row_number(args) : -1;
+    const ptrdiff_t by_number = repeating < 0 ? -1 : loop_with_number(args->loop, repeating == 1);
     for (ptrdiff_t first = from, count; first < to; first += count) {
         count = least(whole && first % row ? row - first % row : most, to - first);
         if (by_rows)
@@ -254,7 +282,9 @@ LOOP(elements, ElementsArgs) {
                 continue;
             if (operand->is_plain) {
                 x[k] = operand->at + first * SIZE_OF(operand->type);
-            } else if (by_rows && operand->steps[last] == SIZE_OF(operand->type)) {
+            } else if (by_rows
+                       && (operand->steps[last] == SIZE_OF(operand->type)
+                           || (by_number >= 0 && k == repeating))) {
                 ptrdiff_t index[MOST_AXES];
                 x[k] = place_of(args, operand, first, index);
             } else {
@@ -267,7 +297,12 @@ LOOP(elements, ElementsArgs) {
                                    converts && stored == type ? y : rooms[k].bytes);
         }
         int narrows = stored != type && stored != BOOLEAN;
-        if (!converts)
+        if (by_number >= 0) {
+            float number = *(const float *)x[repeating];
+            number = args->loop == LOOP_subtract && repeating == 1 ? -number : number;
+            NumberArgs with = {.x = x[1 - repeating], .y = (float *)y, .number = number};
+            TABLE[by_number](0, count, &with);
+        } else if (!converts)
             run_on(args, x, narrows ? result.bytes : y, count);
         if (narrows)
             narrow_block(converts ? x[0] : result.bytes, type, count, stored, &between, y);

@@ -235,3 +235,21 @@ def test_powers_of_float32_are_rounded_once(instructions):
     same(np.where(known, 0, found), np.where(known, np.float32(0), rounded))
     error = np.abs(found[known] - expected[known]) / np.spacing(np.abs(rounded[known]))
     assert error.max() < 0.501
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "maximum", "hypot"])
+@pytest.mark.parametrize("width", [255, 256, 1100])
+def test_a_number_per_row_has_the_bits_of_a_row_of_them(name, width, instructions):
+    kernel = getattr(_native, name)
+    x = np.random.default_rng(width).standard_normal((2, 9, width)).astype(np.float32)
+    x[0, :5, :5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    numbers = np.ascontiguousarray(x[:, :, 3:4])
+    row = x[1, 1]
+    for one, other in ((x, numbers), (numbers, x), (numbers[0], row), (x[:, ::-2], numbers[:, 4:])):
+        shape = np.broadcast_shapes(one.shape, other.shape)
+        copies = [np.broadcast_to(operand, shape).copy() for operand in (one, other)]
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(kernel(one, other), kernel(*copies))
+            zeros = kernel(*copies) == 0
+            signs = np.signbit(kernel(one, other)), np.signbit(kernel(*copies))
+        np.testing.assert_array_equal(signs[0][zeros], signs[1][zeros])

@@ -18,7 +18,7 @@ _RESAMPLE = LOOPS["resample"]
 
 @lru_cache(maxsize=256)
 def _terms(old: int, count: int, method: str, transposed: bool) -> tuple[Array, Array, Array]:
-    """Where the terms of each pixel begin, their pixels, and their shares.
+    """The beginnings of the terms of each pixel, their pixels, and their shares.
 
     The pixels of the result have terms in the image, and transposed those of the image in the
     result.
