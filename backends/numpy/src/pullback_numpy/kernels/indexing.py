@@ -42,11 +42,14 @@ def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
     return taken
 
 
+_least, _greatest = np.minimum.reduce, np.maximum.reduce
+
+
 def _in_range(index: Array, size: int) -> Array:
     """The indices, none negative; raises IndexError for an index out of range."""
     if index.size:
-        low = index.min()
-        if low < -size or index.max() >= size:
+        low = _least(index, axis=None)
+        if low < -size or _greatest(index, axis=None) >= size:
             raise IndexError(f"an index is outside an axis of size {size}")
         if low < 0:
             return np.where(index < 0, index + size, index)

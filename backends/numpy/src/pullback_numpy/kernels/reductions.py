@@ -200,8 +200,8 @@ def _extremum(ufunc: Any) -> Kernel:
                 y = rows[:, 0].copy()
                 for column in range(1, n):
                     ufunc(y, rows[:, column], out=y)
-            elif 1 < inner <= _SHORT and n * inner >= 4 * _LANES:
-                y = _by_lanes(ufunc, rows)
+            elif 1 < inner <= _SHORT and n:
+                y = (_by_lanes if n * inner >= 4 * _LANES else _by_halves)(ufunc, rows)
             if y is not None:
                 kept = (1,) if keepdims else ()
                 y = y.reshape((*x.shape[:along], *kept, *x.shape[along + 1 :]))
@@ -218,6 +218,17 @@ def _by_lanes(ufunc: Any, rows: Array) -> Any:
     lanes = rows[:, :whole].reshape(len(rows), -1, group * rows.shape[2])
     best = ufunc.reduce(lanes, 1).reshape(len(rows), group, rows.shape[2])
     return ufunc.reduce(np.concatenate([best, rows[:, whole:]], 1), 1)
+
+
+def _by_halves(ufunc: Any, rows: Array) -> Any:
+    """The extrema over an axis of few elements in the middle, with few behind it."""
+    while (n := rows.shape[1]) > 1:
+        half = n // 2
+        best = ufunc(rows[:, :half], rows[:, half : 2 * half])
+        if n % 2:
+            ufunc(best[:, :1], rows[:, -1:], out=best[:, :1])
+        rows = best
+    return rows[:, 0]
 
 
 def _any(x: Array, *, axis: Any, keepdims: bool) -> Any:
