@@ -190,9 +190,19 @@ LOOP(layer_norm, LayerNormArgs) {
             for (ptrdiff_t i = 0; i < width; i++)
                 y[i] = (x[i] - mean) * spread * scale[i] + offset[i];
         } else {
+            _Pragma("omp simd")
             for (ptrdiff_t i = 0; i < width; i++)
-                y[i] = (x[i] - mean) * spread * (scale ? scale[i] : 1.0f)
-                     + (offset ? offset[i] : 0.0f);
+                y[i] = (x[i] - mean) * spread;
+            if (scale) {
+                _Pragma("omp simd")
+                for (ptrdiff_t i = 0; i < width; i++)
+                    y[i] *= scale[i];
+            }
+            if (offset) {
+                _Pragma("omp simd")
+                for (ptrdiff_t i = 0; i < width; i++)
+                    y[i] += offset[i];
+            }
         }
     }
 }
