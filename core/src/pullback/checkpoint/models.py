@@ -52,7 +52,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
             f"save_model takes a model, got {type(model).__name__}; put a layer into "
             f"pb.Sequential([layer])"
         )
-    shapes = {place: layer._built_for.shape for place, layer in _layers(model) if layer.built}
+    shapes = {place: layer._built_for.shape for place, layer in _layers(model) if layer._built_for}
     metadata = {_CONFIG: json.dumps(model.get_config()), _SHAPES: json.dumps(shapes)}
     save_weights(model, path, metadata=metadata)
 
