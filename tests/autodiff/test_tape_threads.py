@@ -1,5 +1,6 @@
 """Tapes in several threads: each records its own thread, whatever they watch together."""
 
+import contextlib
 import queue
 import sys
 import threading
@@ -290,3 +291,32 @@ def test_tapes_left_elsewhere_do_not_disturb_those_entered_meanwhile(eager_switc
     assert not wrong
     assert len(refused) == 500
     assert nothing_records()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("taped", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_is_watched_again_after_another_thread_has_computed_it(elsewhere, taped, inside):
+    x, found = pb.asarray([1.0, 2.0]), []
+
+    def work():
+        with pb.GradientTape() if taped else contextlib.nullcontext() as own:
+            if taped:
+                own.watch(x)
+            found.append(x * 2.0)
+
+    with pb.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        if elsewhere:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            work()
+        y = found[0]
+        tape.watch(y)
+        z = pb.sum(y * y * 3.0)
+        early = tape.gradient(z, [x, y]) if inside else None
+    expected = [None if elsewhere else [24.0, 48.0], [12.0, 24.0]]
+    for gradients in (tape.gradient(z, [x, y]), early or tape.gradient(z, [x, y])):
+        assert [g if g is None else g.tolist() for g in gradients] == expected

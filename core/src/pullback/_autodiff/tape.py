@@ -309,7 +309,7 @@ class GradientTape(Jacobians):
             return True  # leaves and outputs are looked through
         serial = node.serial
         if self._open is not None and serial >= self._open:
-            return self._state is LOCAL.state or serial >> 48 == self._open >> 48
+            return serial >> 48 == self._open >> 48
         return any(begin <= serial < end for begin, end in self._intervals)
 
     # Gradients -----------------------------------------------------------------------------------
