@@ -416,7 +416,7 @@ class TestDot:
         ("one", "other", "axes", "equation"),
         [
             ((2, 3), (2, 3), 1, "ab,ab->a"),
-            ((2, 3, 4), (2, 5, 4), 2, "abc,adc->abd"),
+            ((2, 3, 4), (2, 5, 4), 2, "abc,axc->abx"),
             ((2, 3, 4), (2, 4), (-1, 1), "abc,ac->ab"),
             ((2, 4, 3), (2, 5, 4, 6), (1, 2), "acb,adce->abde"),
         ],
@@ -451,7 +451,7 @@ class TestEinsum:
         ("equation", "shape", "output", "bias", "kernel", "bias_shape"),
         [
             ("ab,bc->ac", (2, 3), 4, "c", (3, 4), (4,)),
-            ("abc,cd->abd", (2, 5, 3), (None, 4), None, (3, 4), None),
+            ("abc,cx->abx", (2, 5, 3), (None, 4), None, (3, 4), None),
             ("abc,cde->abde", (2, 5, 3), (None, 4, 2), "d", (3, 4, 2), (4, 1)),
             ("abc,bd->adc", (2, 5, 3), (4, None), "dc", (5, 4), (4, 3)),
             ("...x,xy->...y", (2, 5, 6, 3), (4,), "y", (3, 4), (4,)),
@@ -478,9 +478,9 @@ class TestEinsum:
         with pytest.raises(pb.errors.InputValueError, match="bias_axes"):
             L.EinsumDense("ab,bc->ac", 3, bias_axes="b")
         for made, x in (
-            (L.EinsumDense("abc,cd->abd", (None, None)), np.ones((2, 3, 4))),
-            (L.EinsumDense("abc,cd->abd", (7, 5)), np.ones((2, 3, 4))),
-            (L.EinsumDense("abc,cd->abd", 5), np.ones((2, 3))),
+            (L.EinsumDense("abc,cx->abx", (None, None)), np.ones((2, 3, 4))),
+            (L.EinsumDense("abc,cx->abx", (7, 5)), np.ones((2, 3, 4))),
+            (L.EinsumDense("abc,cx->abx", 5), np.ones((2, 3))),
         ):
             with pytest.raises(pb.errors.LayerError, match=r"einsum_dense \(EinsumDense\)"):
                 made(x)

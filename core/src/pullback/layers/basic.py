@@ -100,10 +100,10 @@ class EinsumDense(Layer):
 
     Args:
         equation: the equation of `pb.einsum`, with the axes of x, of the kernel and of the result:
-            "abc,cd->abd"; "..." stands for axes at the beginning of x and of the result.
+            "abc,cx->abx"; "..." stands for axes at the beginning of x and of the result.
         output_shape: the sizes of the last axes of the result; None for an axis of x.
         activation: the name of an op, or a function.
-        bias_axes: the axes of the result that the bias has, such as "d"; None for no bias.
+        bias_axes: the axes of the result that the bias has, such as "x"; None for no bias.
         kernel_initializer: the initializer of the kernel.
         bias_initializer: the initializer of the bias.
         kernel_regularizer: a function of the kernel, whose value is added to the `losses`.
@@ -134,7 +134,7 @@ class EinsumDense(Layer):
         parts = re.fullmatch(r"((?:\.\.\.)?)(\w+),(\w+)->((?:\.\.\.)?)(\w+)", str(equation))
         if parts is None or parts[1] != parts[4]:
             raise errors.InputValueError(
-                f"equation must be such as 'abc,cd->abd' or '...c,cd->...d', got {equation!r}"
+                f"equation must be such as 'abc,cx->abx' or '...c,cd->...d', got {equation!r}"
             )
         _, self._x, self._kernel, _, self._out = parts.groups()
         self.equation = str(equation)
