@@ -6,8 +6,10 @@ signature, and success. Nothing hangs, nothing is printed at the end of an objec
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
+import itertools
 import random
 import re
 import signal
@@ -250,6 +252,40 @@ def test_one_wrong_argument() -> None:
 @pytest.mark.campaign
 def test_every_wrong_argument() -> None:
     assert not faults_of_one(lambda place: WRONG)
+
+
+def test_losses_and_weights_of_all_structures() -> None:
+    metric = pb.metrics.Mean()
+    structures = [
+        "mse",
+        (),
+        [],
+        {},
+        ["mse"],
+        {"a": "mse"},
+        ("mse", {"b": "mse"}),
+        {"a": ["mse"]},
+        3,
+    ]
+    weights = [
+        None,
+        2.0,
+        "x",
+        (),
+        [],
+        {},
+        [1.0],
+        {"a": 1.0},
+        {"b": [1.0]},
+        (1.0, 2),
+        metric,
+        {"a": "x"},
+    ]
+    for loss, given, metrics in itertools.product(
+        structures, weights, [(), ["mse"], {"a": metric}]
+    ):
+        with contextlib.suppress(pb.errors.PullbackError):
+            pb.Sequential().compile("sgd", loss, loss_weights=given, metrics=metrics)
 
 
 @pytest.mark.parametrize("text", ["text", ["a", "b"], [["a"]]], ids=repr)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any, TypeAlias
 
 from pullback import errors, losses
+from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import announce_call
 from pullback._masked import Masked
@@ -67,9 +68,11 @@ class CompileConfig:
         ]
         for path, _ in _parts(loss_weights):
             if all(path != other[: len(path)] for other, _, _ in self.losses):
+                of = f"the output {path[-1]!r}, which has no loss" if path else "no loss"
+                places = ", ".join(repr(other[-1]) for other, _, _ in self.losses if other)
                 raise errors.InputValueError(
-                    f"loss_weights has a weight for the output {path[-1]!r}, which has no loss; "
-                    f"the losses are for {', '.join(repr(key) for (*_, key), _, _ in self.losses)}"
+                    f"loss_weights has a weight for {of}; the losses are for "
+                    f"{places or 'one output' if self.losses else 'no output'}"
                 )
         #: For each metric the path of its output, its name, and whether it takes weights.
         self.metrics: list[tuple[Path, str, Metric, bool]] = []
@@ -388,7 +391,11 @@ def _weight_of(loss_weights: LossWeights, path: Path) -> float:
             weight = weight[key]
         except (KeyError, IndexError):
             weight = None
-    return 1.0 if weight is None else float(weight)
+        except TypeError:
+            raise errors.InputTypeError(
+                f"loss_weights has a {type(weight).__name__} for several losses; give each a weight"
+            ) from None
+    return 1.0 if weight is None else as_float(weight, "a weight in loss_weights")
 
 
 def _name(path: Path, name: str) -> str:
