@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import numpy as np
 
 import gallery
 import pullback as pb
+from arguments import described
 from op_words import (
     call,
     cell,
@@ -48,7 +51,8 @@ SHORT = "pb"
 
 def section(name: str, function: Any) -> str:
     """The signature and docstring of a function."""
-    return f"{call(name, function)}\n{markdown(function.__doc__)}\n"
+    text = described(name.rpartition(".")[2], function)
+    return f"{call(name, function)}\n{markdown(text)}\n"
 
 
 def contents(found: list[Op]) -> dict[str, tuple[Any, Op | None]]:
@@ -115,7 +119,10 @@ def parts(listed: dict[str, tuple[Any, Op | None]]) -> tuple[Named, Named]:
 
 def family_title(family: str) -> str:
     """The name of a family as a heading."""
-    return family.replace("_", " ").capitalize()
+    text = family.replace("_", " ").capitalize()
+    return re.sub(
+        r"\b(fft|lstm|gru)\b", lambda m: m[0].upper(), text, flags=re.IGNORECASE
+    )
 
 
 def name_table(rows: dict[str, tuple[str, Any]]) -> str:
@@ -184,10 +191,36 @@ def families() -> dict[str, list[Op]]:
 
 #: The page for the public names of a module or package; those without an entry have their own.
 PAGES = {
-    "tensor": "tensors", "variable": "tensors", "_autodiff": "gradients", "_dispatch": "plugins",
-    "_namespace": "namespace", "array_api": "plugins",
+    "tensor": "tensors", "variable": "tensors", "strings": "tensors", "shapes": "tensors",
+    "_autodiff": "gradients", "_batching": "gradients", "graph": "programs", "ops": "functions",
+    "_dispatch": "plugins", "array_api": "plugins", "_namespace": "devices",
 }  # fmt: skip
-TITLES = {"tensors": "Tensors and variables", "plugins": "Ops and backends of your own"}
+TITLES = {
+    "tensors": "Tensors and variables", "gradients": "Gradients and batches",
+    "programs": "Programs and control flow", "functions": "Functions beside the ops",
+    "checkpoint": "Checkpoints", "summary": "Summaries", "tree": "Structures",
+    "devices": "Devices and defaults", "plugins": "Ops and backends of your own",
+}  # fmt: skip
+#: In the order of the menu: what a program begins with comes first.
+ORDER = (
+    "tensors", "gradients", "programs", "functions", "random", "layers", "losses", "metrics",
+    "optimizers", "training", "callbacks", "data", "checkpoint", "state", "tree", "summary",
+    "profiling", "devices", "errors", "plugins",
+)  # fmt: skip
+#: The packages of the specification, as headings.
+GROUPS = {
+    "": "Arrays", "linalg": "Linear algebra", "fourier": "Fourier transforms",
+    "nn": "Neural networks", "optim": "Steps of optimizers",
+}  # fmt: skip
+
+
+def grouped() -> dict[str, list[str]]:
+    """The families of ops by package."""
+    found: dict[str, list[str]] = {title: [] for title in GROUPS.values()}
+    for family, listed in families().items():
+        path = listed[0].body.__module__.removeprefix("pullback.ops.")
+        found[GROUPS[path.rpartition(".")[0]]].append(family)
+    return found
 
 
 def objects() -> dict[str, Named]:
@@ -211,7 +244,7 @@ def objects() -> dict[str, Named]:
                 shown = f"{SHORT}{module.__name__.removeprefix('pullback')}.{name}"
                 page = found.setdefault(PAGES.get(part, part), {})
                 page[f"{where}.{value.__name__}"] = (shown, value)
-    return found
+    return {page: found[page] for page in ORDER} | found
 
 
 def modules() -> list[Any]:
@@ -255,32 +288,48 @@ def object_block(path: str, shown: str) -> str:
 
 
 def index_page(pages: dict[str, Named]) -> str:
-    """Everything public: classes and functions with a line each, ops by family."""
+    """The pages of the reference, with a line each."""
     lines = [
         "# API reference\n",
-        "Names as they are written after `import pullback as pb`. Ops are listed by family, as "
-        "the specification defines them; [primitives by tier](primitives.md) are what a backend "
-        "implements. `help(pb.softmax)` shows the same at a prompt.\n",
+        "Names as they are written after `import pullback as pb`. [All of pullback](all.md) has "
+        "every name on one page; `help(pb.softmax)` shows the same at a prompt. "
+        "[Primitives by tier](primitives.md) are what a backend implements.\n",
         "## Ops\n",
     ]
+    for group, names in grouped().items():
+        links = [f"[{family_title(name)}](ops/{name}.md)" for name in names]
+        lines.append(f"- **{group}**: {', '.join(links)}")
+    lines.append("\n## Classes and other functions\n")
+    for page, listed in pages.items():
+        some = ", ".join(f"`{shown}`" for shown, _ in [*listed.values()][:4])
+        rest = f", and {len(listed) - 4} more" if len(listed) > 4 else ""
+        lines.append(f"- [{title(page)}]({page}.md): {some}{rest}")
+    return "\n".join([*lines, ""])
+
+
+def all_page(pages: dict[str, Named]) -> str:
+    """Every public name with a line, in the order of the alphabet; then what rules call."""
+    rows: dict[str, tuple[str, Any]] = {}
     inner: list[str] = []
     for family, found in families().items():
         public, others = parts(contents(found))
-        names = [
-            [f"[{path}](ops/{family}.md#{name})" for name, (path, _) in one.items()]
-            for one in (public, others)
+        rows |= {f"ops/{family}.md#{name}": row for name, row in public.items()}
+        inner += [
+            f"[{path}](ops/{family}.md#{name})" for name, (path, _) in others.items()
         ]
-        if names[0]:
-            lines.append(f"- **{family_title(family)}**: {', '.join(names[0])}")
-        inner += names[1]
     for page, listed in pages.items():
-        lines.append(f"\n## {title(page)}\n")
+        rows |= {f"{page}.md#{path}": row for path, row in listed.items()}
+    spaces: dict[str, dict[str, tuple[str, Any]]] = {}
+    for link, row in sorted(rows.items(), key=lambda item: item[1][0].lower()):
+        spaces.setdefault(row[0].rpartition(".")[0], {})[link] = row
+    lines = ["# All of pullback\n"]
+    for space_name in sorted(spaces):
         lines.append(
-            name_table({f"{page}.md#{path}": row for path, row in listed.items()})
+            f"## {space_name} {{ #{space_name} }}\n\n{name_table(spaces[space_name])}\n"
         )
     constants = [name for name in pb.__all__ if is_constant(getattr(pb, name))]
     names = ", ".join(f"`{SHORT}.{name}`" for name in constants)
-    lines.append(f"\n## Dtypes and constants\n\n{names}. See [dtypes](../dtypes.md).\n")
+    lines.append(f"## Dtypes and constants\n\n{names}. See [dtypes](../dtypes.md).\n")
     lines.append(f"## {INNER}\n\n{INNER_TEXT}\n\n{', '.join(inner)}\n")
     return "\n".join(lines)
 
@@ -295,6 +344,7 @@ def pages() -> dict[str, str]:
     listed = objects()
     made = {
         "reference/index.md": index_page(listed),
+        "reference/all.md": all_page(listed),
         "reference/primitives.md": primitives_page(),
     }
     for page, paths in listed.items():
@@ -310,19 +360,25 @@ def pages() -> dict[str, str]:
 
 def on_config(config: Any) -> Any:
     """Puts the generated pages into the navigation, where mkdocs.yml has their sections."""
-    config["_reference"] = made = pages()
-    inner = [
-        name
-        for name in made
-        if not name.startswith(("reference/ops/", "reference/index", "gallery/"))
-    ]
+    config["_reference"] = pages()
+    config["site_name"] = f"{config['site_name']} {pb.__version__}"
+    if repository := os.environ.get("REPOSITORY_URL"):
+        config["repo_url"] = repository
+        config["repo_name"] = "/".join(repository.rstrip("/").split("/")[-2:])
+    families_of = {
+        group: [f"reference/ops/{name}.md" for name in names]
+        for group, names in grouped().items()
+    }
     section = [
         "reference/index.md",
-        {"Ops": [n for n in made if n.startswith("reference/ops/")]},
+        {"All of pullback": "reference/all.md"},
+        {"Ops": [{group: names} for group, names in families_of.items()]},
+        *(f"reference/{page}.md" for page in objects()),
+        "reference/primitives.md",
     ]
     for entry in config["nav"]:
         if "Reference" in entry:
-            entry["Reference"] = [*section, *inner]
+            entry["Reference"] = section
         if "Examples" in entry:
             entry["Examples"][1:1] = gallery.pages()
     return config

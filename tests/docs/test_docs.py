@@ -357,7 +357,7 @@ def test_rules_say_what_they_do(op):
 
 
 def test_every_public_name_is_in_the_index(reference):
-    index = reference["reference/index.md"]
+    index = reference["reference/all.md"]
     missing = []
     for space in (*load("generate").modules(), pb.linalg, pb.fft):
         for name in getattr(space, "__all__", ()):
@@ -376,6 +376,22 @@ def test_every_public_name_is_in_the_index(reference):
             if not found:
                 missing.append(f"{space.__name__}.{name}")
     assert not missing, f"the reference does not list {missing}"
+
+
+def test_every_argument_of_an_op_is_described():
+    generate = load("generate")
+    missing = [
+        f"{path}({name})"
+        for found in generate.families().values()
+        for path, function in generate.parts(generate.contents(found))[0].values()
+        for name in inspect.signature(function).parameters
+        if not re.search(
+            rf"^- `\*{{0,2}}([\w*]+, )*{name}(, \w+)*`: .",
+            generate.section(path, function),
+            re.MULTILINE,
+        )
+    ]
+    assert not missing, f"write an entry in the docstring, or in docs/arguments.py: {missing}"
 
 
 def test_links_of_the_reference(reference):
