@@ -105,7 +105,7 @@ def is_described(doc: str, name: str) -> bool:
 
 
 def words(op: str, parameter: inspect.Parameter) -> str:
-    """What a parameter is, or nothing."""
+    """Returns the words for a parameter; none where it has none."""
     name, kind = parameter.name, str(parameter.annotation)
     if text := OWN.get(op, {}).get(name):
         return text
