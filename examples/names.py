@@ -127,8 +127,9 @@ def main() -> None:
     train(model, names, alphabet, options.epochs, options.seed)
     found = new_names(model, names, alphabet, options.count, options)
     print()
+    width = 2 + max(map(len, found), default=0)
     for row in range(0, len(found), 5):
-        print("".join(f"{name:16}" for name in found[row : row + 5]).rstrip())
+        print("".join(f"{name:{width}}" for name in found[row : row + 5]).rstrip())
 
 
 if __name__ == "__main__":

@@ -332,7 +332,8 @@ OPTIMIZERS = [
     for kind in map(pb.optimizers.__dict__.get, pb.optimizers.__all__)
     if isinstance(kind, type)
     and issubclass(kind, pb.optimizers.Optimizer)
-    and kind not in (pb.optimizers.Optimizer, pb.optimizers.LossScale)
+    # The steps of LBFGS read values.
+    and kind not in (pb.optimizers.Optimizer, pb.optimizers.LossScale, pb.optimizers.LBFGS)
 ]
 
 
