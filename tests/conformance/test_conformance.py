@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 from pullback.conformance import checks, gradients
 from pullback.conformance.accuracy import ulp
-from pullback.conformance.case import Case, cases
+from pullback.conformance.case import Case, cases, runs_body
 from pullback.conformance.compare import ConformanceError, identical, near
 from pullback.conformance.draws import cnormal, normal
 from pullback.conformance.registry import CHECKS
@@ -397,6 +397,30 @@ def test_wrong_calls():
         wrong_calls((shapes, {}, pb.errors.DTypeError))
     with pytest.raises(ConformanceError, match="was to be raised"):
         wrong_calls(((normal(2, 3), normal(3, 2)), {}, pb.errors.ShapeError))
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "fine"),
+    [
+        ("take", "take", True),
+        ("take", "an op", False),
+        ("segment_max", "segment_max", True),
+        ("segment_max", "scatter_max", True),  # an op of its body
+        ("segment_max", "an op", False),
+    ],
+)
+def test_errors_that_come_late_name_an_op(name, told, fine, monkeypatch):
+    def late(device):
+        raise pb.errors.IndexingError(f"{told}: an index is outside an axis")
+
+    inputs = (normal(2, 2), np.zeros(2, np.int64), *([3] if name == "segment_max" else []))
+    calls = checks.Calls(
+        OPS[name], Suite(name, (), np.take, ((inputs, {}, pb.errors.IndexingError),)), CPU
+    )
+    assert runs_body(OPS[name], CPU) == (name == "segment_max")
+    monkeypatch.setattr(CPU.backend, "synchronize", late)
+    with contextlib.nullcontext() if fine else pytest.raises(ConformanceError, match="not name"):
+        checks.wrong_calls(calls)
 
 
 # Comparison --------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
-from pullback.spec import Accuracy, Op
+from pullback.spec import OPS, Accuracy, Op
 from pullback.tensor import Tensor
 
 #: The largest difference of residuals, in units of their dtype's eps times the largest.
@@ -350,9 +350,12 @@ def wrong_calls(calls: Calls) -> None:
             f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x) for x in inputs
         )
         subject = f"{op.name}({described}{''.join(f', {k}={v!r}' for k, v in attributes.items())})"
+        named = [op.name]
         try:
             args, kwargs = arguments(op, tensors, attributes)
             result = op.function(*args, **kwargs)
+            if runs_body(op, device):  # what comes late is of an op that the body calls
+                named = list(OPS)
             # An asynchronous backend raises here at the latest.
             device.synchronize()
         except errors.PullbackError as error:
@@ -360,7 +363,8 @@ def wrong_calls(calls: Calls) -> None:
             require(
                 isinstance(error, kind), subject, f"raised {name} ({error}), not {kind.__name__}"
             )
-            require(op.name in str(error), subject, f"the message does not name the op: {error}")
+            told = any(name in str(error) for name in named)
+            require(told, subject, f"the message does not name the op: {error}")
         except Exception as error:
             require(False, subject, f"raised {error!r}, not {kind.__name__}")
         else:
