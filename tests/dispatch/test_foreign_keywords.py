@@ -101,3 +101,35 @@ def test_functions_that_are_no_ops_answer_it_too(call):
     with pytest.raises(pb.errors.InputTypeError, match="'dim'; write `axis=`"):
         call(dim=0)
     call(axis=0)
+
+
+#: The ops whose keyword-only arguments can all be left out.
+FURTHER = [
+    op.name
+    for op in OPS.values()
+    if op.public and len(op.body.__kwdefaults__ or ()) == op.body.__code__.co_kwonlyargcount > 0
+]
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_a_keyword_given_by_position_is_named(name):
+    op = OPS[name]
+    code = op.body.__code__
+    keyword = code.co_varnames[code.co_argcount]
+    arguments = [X] * (code.co_argcount + 1)
+    for _ in range(2):
+        with pytest.raises(pb.errors.InputTypeError, match=f"by position.*{keyword}=.* by name"):
+            op.function(*arguments)
+
+
+def test_keywords_by_position_are_answered_as_people_write_them():
+    for call, keyword in (
+        (lambda: pb.leaky_relu(X, 0.2), "negative_slope"),
+        (lambda: pb.pad(X, ((1, 1), (1, 1)), 5.0), "constant_values"),
+        (lambda: pb.sum(X, 0, True), "keepdims"),
+        (lambda: pb.one_hot(pb.asarray([1]), 3, "float32"), "dtype"),
+        (lambda: pb.zeros((2,), "float32"), "dtype"),
+        (lambda: pb.full((2,), 1, "float32"), "dtype"),
+    ):
+        with pytest.raises(pb.errors.InputTypeError, match=f"position.*{keyword}=.* by name"):
+            call()

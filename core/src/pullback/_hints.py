@@ -327,6 +327,8 @@ def _explained(
     if not unknown:
         text = _find(_table("keywords", "CALLS"), name)
         reason = str(error).partition("() ")[2] or str(error)
+        if text is None and "positional argument" in reason and "missing" not in reason:
+            reason += _by_name(function)
         return errors.InputTypeError(f"{name}() {reason}" + (f"; {text}" if text else ""))
     package = function.__module__.split(".")[1]
     parts = [f"{keyword!r}; {_keyword_advice(package, keyword, accepted)}" for keyword in unknown]
@@ -351,6 +353,10 @@ def check_keywords(function: Any, keywords: Iterable[str]) -> None:
             )
 
 
+#: The parameter of a function for an argument by position that has to be given by name.
+FURTHER = "_further"
+
+
 def reject_keywords(function: FunctionType, /, **keywords: object) -> NoReturn:
     """Raises for arguments that a function has not, and only takes to answer them.
 
@@ -364,11 +370,19 @@ def reject_keywords(function: FunctionType, /, **keywords: object) -> NoReturn:
     name = next(name for name, value in keywords.items() if value is not ...)
     names = _named(function)
     # A function of ops takes them by position, too, which costs less.
-    position = "" if name in names else ", or one argument too many by position"
+    position = f"one argument too many by position{_by_name(function)}"
+    if name == FURTHER:
+        raise errors.InputTypeError(f"{function.__name__}() got {position}")
     raise errors.InputTypeError(
-        f"{function.__name__}() got an unexpected keyword argument {name!r}{position}; "
+        f"{function.__name__}() got an unexpected keyword argument {name!r}"
+        + ("; " if name in names else f", or {position}; ")
         + _keyword_advice("", name, [other for other in names if other not in keywords])
     )
+
+
+def _by_name(function: FunctionType) -> str:
+    names = [f"{name}=" for name in function.__kwdefaults__ or ()]
+    return f" (give {' or '.join(names)} by name)" if names else ""
 
 
 def _named(function: FunctionType) -> list[str]:

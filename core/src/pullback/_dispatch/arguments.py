@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from pullback import errors, shapes
 from pullback._dispatch.recording import capturing
+from pullback._hints import FURTHER
 from pullback.devices import Device, as_device
 from pullback.dtypes import STORED, DType, DTypeLike, accumulating, as_dtype, is_complex, kind
 from pullback.spec import Op
@@ -337,17 +338,21 @@ def foreign_keywords(op: Op) -> list[str]:
     """PyTorch's names of `axis` and `keepdims`, which a public op answers with its own.
 
     They are parameters because Python rejects other keywords before any code of ours runs. As
-    positional ones with a default they cost a third of what `**keywords` does.
+    positional ones with a default they cost a third of what `**keywords` does. The first of them,
+    or `FURTHER`, gets the first keyword argument that is given by position.
     """
     forms = {attribute.name: attribute.form for attribute in op.attributes}
-    if not op.public or not forms.keys() & {"axis", "axes"}:
+    if not op.public:
         return []
-    foreign = ["dim"]
-    if "keepdims" in forms:
-        foreign.append("keepdim")
-    elif op.name in _OF_DIMS:
-        foreign.append("dims")
-    return [name for name in foreign if name not in op.names]
+    foreign = []
+    if forms.keys() & {"axis", "axes"}:
+        foreign.append("dim")
+        if "keepdims" in forms:
+            foreign.append("keepdim")
+        elif op.name in _OF_DIMS:
+            foreign.append("dims")
+    found = [name for name in foreign if name not in op.names]
+    return found or [FURTHER] * bool(op.body.__kwdefaults__)
 
 
 #: The ops that have `dims` in PyTorch.

@@ -62,8 +62,8 @@ class GeneratedCode:
     Tracebacks and debuggers show the lines of code that has run. The text is generated when it
     is read, for the gradient rules that the op then has.
 
-    >>> print(pb.full.source.call.splitlines()[0])
-    def full(shape, fill_value, *, dtype=None, device=None):
+    >>> print(pb.negative.source.call.splitlines()[0])
+    def negative(x, /):
     >>> print(pb.negative.source.vjp.splitlines()[0])
     def vjp(node, g, needed):
     """
