@@ -327,9 +327,8 @@ def _explained(
     if not unknown:
         text = _find(_table("keywords", "CALLS"), name)
         reason = str(error).partition("() ")[2] or str(error)
-        if text is None and "positional argument" in reason and "missing" not in reason:
-            reason += _by_name(function)
-        return errors.InputTypeError(f"{name}() {reason}" + (f"; {text}" if text else ""))
+        by_name = _by_name(function) if reason.startswith("takes") else ""
+        return errors.InputTypeError(f"{name}() {reason}" + (f"; {text}" if text else "") + by_name)
     package = function.__module__.split(".")[1]
     parts = [f"{keyword!r}; {_keyword_advice(package, keyword, accepted)}" for keyword in unknown]
     return errors.InputTypeError(
