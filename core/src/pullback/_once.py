@@ -64,7 +64,7 @@ def remembered(function: Callable[..., _Found]) -> Callable[..., _Found]:
     kept: dict[tuple[Any, ...], _Found] = {}
 
     @wraps(function)
-    def of(shapes: Any, /, **attributes: Any) -> _Found:
+    def of(shapes: Any, /, **attributes: object) -> _Found:
         values = []
         for value in attributes.values():
             kind = type(value)

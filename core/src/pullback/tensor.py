@@ -23,6 +23,7 @@ from pullback._views import Base, in_place, refuse_write
 from pullback.casting import cast
 from pullback.dtypes import INT, STORAGE, DType, DTypeLike, kind
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
+from pullback.plugins.records import Native
 from pullback.shapes import Shape
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Tensor(ArrayMethods, OperatorMethods):
         return OPERATORS.numpy_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, function: object, types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         return OPERATORS.numpy_function(function, types, args, kwargs)
 
@@ -369,7 +370,7 @@ TensorLike: TypeAlias = (
 answer_attributes(Tensor, TENSOR)
 
 
-def wrap(array: Any, device: Device, node: Any = None) -> Tensor:
+def wrap(array: Native, device: Device, node: object = None) -> Tensor:
     """A tensor on a native array."""
     tensor = Tensor()
     tensor._array = array

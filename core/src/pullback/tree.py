@@ -78,7 +78,7 @@ def unflatten(structure: Any, leaves: Iterable[Any]) -> Any:
     return like(structure, iter(flat))
 
 
-def map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
+def map(f: Callable[..., Any], tree: object, *others: object) -> Any:
     """The structure of what a function returns for each leaf.
 
     Args:

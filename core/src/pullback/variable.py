@@ -311,7 +311,7 @@ class Variable(ArrayMethods, OperatorMethods):
             part._base = weakref.ref(self)
         return part
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+    def __setitem__(self, key: object, value: object) -> NoReturn:
         raise errors.VariableError(
             f"{self._label}: parts are not assigned; change a tensor and assign that: "
             f"x = v.value; x[i] = part; v.assign(x)"
@@ -347,7 +347,9 @@ class Variable(ArrayMethods, OperatorMethods):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return OPERATORS.numpy_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: object, types: object, args: object, kwargs: object
+    ) -> Any:
         return OPERATORS.numpy_function(function, types, args, kwargs)
 
     def __dlpack__(self, **kwargs: Any) -> Any:

@@ -63,7 +63,7 @@ def custom_root(
             )
 
     @custom_gradient
-    def root(x0: Any, *args: Any) -> Any:
+    def root(x0: object, *args: object) -> Any:
         # It may have tapes of its own.
         with tapes(NO_TAPES):
             x = solver(f, stop_gradient(x0), *args)
@@ -100,7 +100,7 @@ def custom_root(
 
         return x, gradient
 
-    def solution(x0: Any, *args: Any) -> Any:
+    def solution(x0: object, *args: object) -> Any:
         return root(_tensors(x0), *args)
 
     return solution
@@ -111,7 +111,7 @@ def _tensors(structure: Any) -> Any:
     return like(structure, iter([from_any(leaf) for leaf in leaves(structure)]))
 
 
-def _dense(f: Callable[..., Any], x: Any, args: Sequence[Any], b: Any) -> Any:
+def _dense(f: Callable[..., Any], x: object, args: Sequence[Any], b: object) -> Any:
     """Solves the system of the transposed Jacobian, as a matrix."""
     kinds = [(leaf.shape, size_of(leaf.shape)) for leaf in leaves(x)]
 
@@ -129,7 +129,7 @@ def _dense(f: Callable[..., Any], x: Any, args: Sequence[Any], b: Any) -> Any:
     return parts(dense_solve(matrix_transpose(matrix), flat(b)))
 
 
-def _check(x: Any, residual: Any) -> None:
+def _check(x: object, residual: object) -> None:
     if len(leaves(x)) != len(leaves(residual)):
         raise errors.InputValueError(
             f"custom_root: x has {len(leaves(x))} tensors and f returns {len(leaves(residual))}; "

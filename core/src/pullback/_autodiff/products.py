@@ -51,7 +51,7 @@ def linearize(f: Callable[..., R], *args: object) -> tuple[R, Callable[..., R]]:
     return value, tangent
 
 
-def hvp(f: Callable[[Any], object], x: Any, v: Any) -> Any:
+def hvp(f: Callable[[Any], object], x: object, v: object) -> Any:
     """The product of the Hessian of `f` at `x` with `v`, at the cost of some gradients.
 
     Args:
@@ -79,7 +79,7 @@ def hvp(f: Callable[[Any], object], x: Any, v: Any) -> Any:
 
 
 def gauss_newton_product(
-    f: Callable[[Any], Any], loss: Callable[[Any], object], x: Any, v: Any
+    f: Callable[[Any], Any], loss: Callable[[Any], object], x: object, v: object
 ) -> Any:
     """The product of the Gauss-Newton matrix of `loss(f(x))` with `v` (Schraudolph, 2002).
 
@@ -136,7 +136,7 @@ def custom_jvp(f: Callable[..., tuple[R, Callable[..., Any]]]) -> Callable[..., 
         raise errors.InputTypeError(f"custom_jvp takes a function, got {type(f).__name__}")
 
     def with_gradient(*args: Any, **kwargs: Any) -> Any:
-        returned: Any = f(*args, **kwargs)
+        returned = f(*args, **kwargs)
         if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
             raise errors.InputTypeError(
                 f"{with_gradient.__name__}: return the result and the function of tangents, such "

@@ -61,7 +61,7 @@ def ones(target: Tensor) -> Tensor:
 
 
 def check_output_gradients(
-    target: Any, targets: list[Tensor], output_gradients: Any
+    target: object, targets: list[Tensor], output_gradients: object
 ) -> list[Tensor]:
     """The cotangents that the caller passes, one for each target.
 
@@ -85,7 +85,7 @@ def check_output_gradients(
     return seeds
 
 
-def match(target: Any, cotangents: Any) -> list[Any] | None:
+def match(target: object, cotangents: object) -> list[Any] | None:
     """The cotangent at the place of each leaf of `target`; None if the structures differ."""
     if isinstance(target, dict) and isinstance(cotangents, dict):
         if not cotangents.keys() <= target.keys():

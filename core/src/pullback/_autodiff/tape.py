@@ -316,9 +316,9 @@ class GradientTape(Jacobians):
 
     def gradient(
         self,
-        target: Any,
+        target: object,
         sources: Any,
-        output_gradients: Any = None,
+        output_gradients: object = None,
         unconnected_gradients: Unconnected = _NONE,
     ) -> Any:
         """The gradient of `target` (or of the sum of several) with respect to `sources`.
@@ -375,7 +375,7 @@ class GradientTape(Jacobians):
         return gradients[0] if single else like(sources, iter(gradients))
 
     def _backpropagate(
-        self, target: Any, flat: list[Any], nodes: list[Node | None], output_gradients: Any
+        self, target: object, flat: list[Any], nodes: list[Node | None], output_gradients: object
     ) -> list[Tensor | None]:
         """The gradients with respect to the sources, which are collected at `nodes`."""
         targets = [seeds.target_of(value) for value in leaves(target)]

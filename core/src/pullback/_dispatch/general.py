@@ -159,7 +159,7 @@ def is_closed(op: Op, values: Iterable[Any], attributes: Mapping[str, Any]) -> b
 
 
 def _is_closed(value: Any) -> bool:
-    kind: Any = type(value)
+    kind = type(value)
     if kind is tuple or kind is list:
         return all(map(_is_closed, value))
     # A class in Python may have methods of its own.

@@ -125,7 +125,7 @@ def decided(function: Callable[[Any], Any], number: object) -> Any:
     """
     if type(number) is not HostNumber:
         return function(number)
-    host: Any = number.host
+    host = number.host
     return function(number.value) if host is None else host.decide(function, number)
 
 
@@ -212,7 +212,7 @@ class Callee(Protocol):
 
     name: str
 
-    def vjp(self, node: Any, g: Any, needed: Collection[Node] | None, *take: Any) -> Any:
+    def vjp(self, node: object, g: object, needed: Collection[Node] | None, *take: object) -> Any:
         """The cotangents of the inputs, each with its node, from those of the results.
 
         Other callees than ops get a function, `take(node)`: the cotangent of an input so far, to
@@ -454,7 +454,7 @@ class uncaptured(unfollowed):
         super().__exit__()
 
 
-def node_of(op: Any, parents: Iterable[Node | None], saved: Any, device: Any = None) -> Node:
+def node_of(op: Any, parents: Iterable[Node | None], saved: object, device: object = None) -> Node:
     """The node of a call of something other than an op, with the next serial number."""
     node = Node()
     node.serial = LOCAL.state.next_serial()

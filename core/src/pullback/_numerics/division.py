@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 
-def floor_divide(xp: Any, x1: Any, x2: Any, digits: int) -> Any:
+
+def floor_divide(xp: ArrayNamespace, x1: Any, x2: Any, digits: int) -> Any:
     """The floor of x1 / x2, rounded once to the dtype of both, which has `digits` binary digits.
 
     The quotient is rounded before its floor is taken, possibly up to an integer, or past the middle

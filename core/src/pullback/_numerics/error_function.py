@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback._numerics.polynomial import polynomial, ratio
 
 # erf(x) / x - 1 in x**2 on [0, 1]: 1.5e-18.
@@ -163,7 +164,7 @@ _INVERSE_TAIL = (
 )
 
 
-def _at_most(xp: Any, x: Any, limit: float) -> Any:
+def _at_most(xp: ArrayNamespace, x: Any, limit: float) -> Any:
     return xp.minimum(x, limit)
 
 
@@ -172,12 +173,12 @@ def _scaled_complement(size: Any) -> Any:
     return polynomial((size - 3.75) / (size + 3.75), _SCALED_COMPLEMENT) / (1 + 2 * size)
 
 
-def _near(xp: Any, size: Any) -> Any:
+def _near(xp: ArrayNamespace, size: Any) -> Any:
     """erf(x) for x in [0, 1]."""
     return size + size * ratio(_at_most(xp, size * size, 1.0), _NEAR)
 
 
-def erf(xp: Any, x: Any) -> Any:
+def erf(xp: ArrayNamespace, x: Any) -> Any:
     """The error function in float64."""
     # From 6 on it is 1.
     size = _at_most(xp, xp.abs(x), 6.0)
@@ -185,7 +186,7 @@ def erf(xp: Any, x: Any) -> Any:
     return xp.copysign(xp.where(size < 1, _near(xp, size), far), x)
 
 
-def erf32(xp: Any, x: Any) -> Any:
+def erf32(xp: ArrayNamespace, x: Any) -> Any:
     """The error function in float32."""
     # From 3.93 on it is 1 in float32.
     size = _at_most(xp, xp.abs(x), 3.93)
@@ -195,7 +196,7 @@ def erf32(xp: Any, x: Any) -> Any:
     return xp.copysign(xp.where(size < 1, near, far), x)
 
 
-def erfc(xp: Any, x: Any) -> Any:
+def erfc(xp: ArrayNamespace, x: Any) -> Any:
     """1 - erf(x) in float64."""
     # From 27.3 on it is below every number.
     size = _at_most(xp, xp.abs(x), 28.0)
@@ -206,7 +207,7 @@ def erfc(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, 2 - upper, upper)
 
 
-def erfc32(xp: Any, x: Any) -> Any:
+def erfc32(xp: ArrayNamespace, x: Any) -> Any:
     """1 - erf(x) in float32: the error of exp and some 3 ulp."""
     # From 10.1 on it is below every number.
     size = _at_most(xp, xp.abs(x), 10.5)
@@ -224,7 +225,7 @@ def erfc32(xp: Any, x: Any) -> Any:
     return xp.where(x < 0, 2 - upper, upper)
 
 
-def erfinv(xp: Any, x: Any) -> Any:
+def erfinv(xp: ArrayNamespace, x: Any) -> Any:
     """The inverse of the error function, in float64 or float32."""
     size = xp.abs(x)
     middle = size + size * ratio(0.7225 - size * size, _INVERSE_MIDDLE)

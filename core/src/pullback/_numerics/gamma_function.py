@@ -13,6 +13,7 @@ import functools
 import math
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback._numerics.polynomial import polynomial, ratio
 
 # lgamma(x) / ((x - 1)(x - 2)) - 0.4375 in x - 1 on [1, 3]: 5.2e-17.
@@ -103,17 +104,17 @@ _BERNOULLI = (
 )
 
 
-def _angle(xp: Any, x: Any) -> Any:
+def _angle(xp: ArrayNamespace, x: Any) -> Any:
     """pi times the distance of x from the nearest integer."""
     return (x - xp.round(x)) * math.pi
 
 
-def _at_least_1(xp: Any, x: Any) -> Any:
+def _at_least_1(xp: ArrayNamespace, x: Any) -> Any:
     """1 - x below 0, 1 + x in [0, 1), x from 1 on: the interval of the approximations."""
     return xp.where(x < 0, 1 - x, xp.where(x < 1, 1 + x, x))
 
 
-def lgamma(xp: Any, x: Any) -> Any:
+def lgamma(xp: ArrayNamespace, x: Any) -> Any:
     """log(|gamma(x)|)."""
     negative, fraction = x < 0, (x >= 0) & (x < 1)
     y = _at_least_1(xp, x)
@@ -132,7 +133,7 @@ def lgamma(xp: Any, x: Any) -> Any:
     return xp.where(xp.isinf(x) | (negative & (sine == 0)), math.inf, found)
 
 
-def digamma(xp: Any, x: Any) -> Any:
+def digamma(xp: ArrayNamespace, x: Any) -> Any:
     """The derivative of log(gamma(x))."""
     negative, fraction = x < 0, (x >= 0) & (x < 1)
     y = _at_least_1(xp, x)
@@ -154,7 +155,9 @@ def digamma(xp: Any, x: Any) -> Any:
 _TERMS = 10
 
 
-def polygamma(xp: Any, x: Any, *, n: int, below: bool = True, short: bool = False) -> Any:
+def polygamma(
+    xp: ArrayNamespace, x: Any, *, n: int, below: bool = True, short: bool = False
+) -> Any:
     """The derivative of order n of digamma.
 
     It is (-1)**(n + 1) n! times the sum of 1 / (x + k)**(n + 1) over all k >= 0 (DLMF 5.15.1).

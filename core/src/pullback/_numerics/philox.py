@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
+
 #: The bits of a word.
 WORD = 2**64 - 1
 
@@ -25,7 +27,7 @@ def philox(key: int, counter: int) -> tuple[int, int, int, int]:
     return a, b, c, d
 
 
-def philox_words(xp: Any, key: Any, counter: Any, blocks: int) -> Any:
+def philox_words(xp: ArrayNamespace, key: Any, counter: Any, blocks: int) -> Any:
     """The words of the blocks after a counter, computed by an array API namespace.
 
     Args:

@@ -13,13 +13,13 @@ from typing import Any
 from pullback._operators import OPERATORS
 
 
-def _run_function(function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+def _run_function(function: object, types: object, args: object, kwargs: object) -> Any:
     from pullback._numpy.functions import run_function
 
     return run_function(function, types, args, kwargs)
 
 
-def _run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
+def _run_ufunc(ufunc: object, method: str, inputs: object, kwargs: object) -> Any:
     from pullback._numpy.ufuncs import run_ufunc
 
     return run_ufunc(ufunc, method, inputs, kwargs)

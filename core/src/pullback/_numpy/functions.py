@@ -109,7 +109,7 @@ class _Parameters:
 
 
 def _arguments(
-    function: Any, own: Function, args: Any, kwargs: Any
+    function: object, own: Function, args: Any, kwargs: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments in the order, and by the names, that `own` knows.
 

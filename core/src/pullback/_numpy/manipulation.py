@@ -168,7 +168,7 @@ def _(a: TensorLike, new_shape: ShapeLike) -> Any:
 
 @routed("pad")
 def _(
-    array: TensorLike, pad_width: Any, mode: object = "constant", constant_values: Any = 0
+    array: TensorLike, pad_width: object, mode: object = "constant", constant_values: object = 0
 ) -> Any:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise Unsupported(f"mode={mode!r}")

@@ -87,7 +87,7 @@ def _(
         raise Unsupported("NaN")
     if not return_index and not return_inverse and not return_counts:
         return sets.unique_values(ar)
-    found: Any = sets.unique_all(ar)
+    found = sets.unique_all(ar)
     wanted = (True, return_index, return_inverse, return_counts)
     return tuple([part for part, want in zip(found, wanted, strict=True) if want])
 

@@ -212,7 +212,7 @@ def _outer(function: Function) -> Function:
 
 
 def _along(function: Function) -> Function:
-    def call(x: TensorLike, axis: Any = 0, **named: Any) -> Any:
+    def call(x: TensorLike, axis: object = 0, **named: object) -> Any:
         return function(x, axis=axis, **named)
 
     return call

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback.array_api import (
     creation,
     cumulative,
@@ -45,7 +46,7 @@ _FAMILIES = (
 )
 
 
-def kernels(xp: Any, *, widen: bool | Iterable[str] = False) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace, *, widen: bool | Iterable[str] = False) -> dict[str, Kernel]:
     """A kernel for every primitive that the array API namespace `xp` can serve, by op name.
 
     A namespace that is nearly standard has no kernels of what it lacks; `missing(xp)` lists that.
@@ -60,7 +61,7 @@ def kernels(xp: Any, *, widen: bool | Iterable[str] = False) -> dict[str, Kernel
     return table | widened(space, table, widen)
 
 
-def missing(xp: Any) -> dict[str, str]:
+def missing(xp: ArrayNamespace) -> dict[str, str]:
     """The ops that `kernels(xp)` has no kernel of, and a standard namespace has: what is lacking.
 
     >>> import numpy as np
@@ -85,7 +86,7 @@ class _Everything:
         return _Everything()
 
 
-def _all(xp: Any) -> tuple[Any, dict[str, Kernel]]:
+def _all(xp: ArrayNamespace) -> tuple[Any, dict[str, Kernel]]:
     """The namespace with what can be made for it, and the kernels over it."""
     space = completed(xp)
     table: dict[str, Kernel] = {}

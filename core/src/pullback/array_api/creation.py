@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback.array_api.narrowing import narrowing
 from pullback.casting import number
 from pullback.dtypes import DType, bfloat16, kind, name_of
 from pullback.plugins.records import Kernel
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
     narrowed = narrowing(xp)
 
     def astype(x: Any, *, dtype: DType) -> Any:
         return narrowed(x, getattr(xp, name_of(dtype)))
 
-    def full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: Any) -> Any:
+    def full(*, shape: tuple[int, ...], fill_value: object, dtype: DType, device: object) -> Any:
         if kind(dtype) == 0:
             fill_value = bool(fill_value)
         elif dtype.itemsize == 2 and type(fill_value) in (int, float):
             fill_value = number(fill_value, dtype).item()
         return xp.full(shape, fill_value, dtype=getattr(xp, name_of(dtype)), **on(device))
 
-    def arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: Any) -> Any:
+    def arange(*, start: Any, stop: object, step: Any, dtype: DType, device: object) -> Any:
         native = getattr(xp, name_of(dtype))
         if type(start) is type(stop) is type(step) is int:
             if dtype == bfloat16:

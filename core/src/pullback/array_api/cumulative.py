@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback.array_api.reductions import accumulation
 from pullback.plugins.records import Kernel
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
     dtypes_of = accumulation(xp)
 
     def running(name: str) -> Kernel:
         function = getattr(xp, name)
 
-        def kernel(x: Any, *, axis: int, dtype: Any, include_initial: bool) -> Any:
+        def kernel(x: Any, *, axis: int, dtype: object, include_initial: bool) -> Any:
             working, result = dtypes_of(x, dtype)
             if x.dtype != working:
                 x = xp.astype(x, working)

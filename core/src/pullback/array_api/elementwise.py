@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from pullback import errors
-from pullback._numerics import division
+from pullback._numerics import ArrayNamespace, division
 from pullback.plugins.compiling import require
 from pullback.plugins.records import Kernel
 
@@ -77,7 +77,7 @@ _SAME_NAME = (
 POSITIVE_ZERO = complex(0.0, -0.0)
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Elementwise kernels over `xp`."""
     widest = getattr(xp, "float64", xp.float32)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.plugins.records import Kernel
+from pullback._numerics import ArrayNamespace
+from pullback.plugins.records import Kernel, Native
 
 _ONE_AXIS = ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft")
 _SEVERAL_AXES = ("fftn", "ifftn", "irfftn", "rfftn")
@@ -12,7 +13,7 @@ _SEVERAL_AXES = ("fftn", "ifftn", "irfftn", "rfftn")
 _INVERSE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`, if it has the extension."""
     if not hasattr(xp, "fft"):
         return {}
@@ -28,7 +29,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def several(name: str) -> Kernel:
         transform = getattr(xp.fft, name)
 
-        def kernel(x: Any, *, s: Any, axes: Any, norm: str) -> Any:
+        def kernel(x: Native, *, s: object, axes: object, norm: str) -> Any:
             return transform(x, s=s, axes=axes, norm=norm) if axes else x
 
         return kernel

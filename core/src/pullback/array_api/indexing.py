@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback.array_api.narrowing import half_precision
 from pullback.casting import casts_to_float32
 from pullback.plugins.compiling import require
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, Native
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
     half = half_precision(xp)
     widened, narrowed = casts_to_float32(half, xp.float32, xp.astype)
@@ -28,7 +29,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         taken = xp.take(x, in_range(indices, x.shape[axis]), axis=axis)
         return xp.reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
-    def scatter(x: Any, indices: Any, updates: Any, axis: int, *, add: bool) -> Any:
+    def scatter(x: Any, indices: Native, updates: Any, axis: int, *, add: bool) -> Any:
         flat = in_range(indices, x.shape[axis])
         count = flat.shape[0]
         updates = xp.reshape(updates, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
@@ -51,13 +52,13 @@ def kernels(xp: Any) -> dict[str, Kernel]:
             begin = end
         return result
 
-    def scatter_add(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    def scatter_add(x: Any, indices: Native, updates: Native, *, axis: int) -> Any:
         if x.dtype not in half:
             return scatter(x, indices, updates, axis, add=True)
         # The sums of 16-bit floats are taken in float32.
         return narrowed(scatter(widened(x), indices, widened(updates), axis, add=True), x)
 
-    def scatter_update(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    def scatter_update(x: Native, indices: Native, updates: Native, *, axis: int) -> Any:
         return scatter(x, indices, updates, axis, add=False)
 
     return {"scatter_add": scatter_add, "scatter_update": scatter_update, "take": take}

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.plugins.records import Kernel
+from pullback._numerics import ArrayNamespace
+from pullback.plugins.records import Kernel, Native
 
 #: The dtypes that matrices are computed in as they are. 16-bit floats are not among them; some are
 #: not dtypes of the namespace itself, as NumPy's bfloat16.
@@ -16,7 +17,7 @@ _WIDE = (
 )
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`, with those of the linalg tier if it has the extension."""
     wide = [getattr(xp, name) for name in _WIDE if hasattr(xp, name)]
 
@@ -35,7 +36,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
 
         return kernel
 
-    def matmul(x1: Any, x2: Any) -> Any:
+    def matmul(x1: Native, x2: Native) -> Any:
         return xp.matmul(x1, x2)
 
     if not hasattr(xp, "linalg"):
@@ -60,7 +61,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def slogdet(x: Any) -> Any:
         return tuple(linalg.slogdet(x))
 
-    def solve(x1: Any, x2: Any) -> Any:
+    def solve(x1: Native, x2: Native) -> Any:
         return linalg.solve(x1, x2)
 
     def svd(x: Any, *, full_matrices: bool) -> Any:

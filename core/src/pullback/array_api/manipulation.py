@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.plugins.records import Kernel
+from pullback._numerics import ArrayNamespace
+from pullback.plugins.records import Kernel, Native
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
 
     def reshape(x: Any, *, shape: tuple[int, ...]) -> Any:
@@ -25,7 +26,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def strided_slice(x: Any, *, key: tuple[Any, ...]) -> Any:
         return x[key]
 
-    def strided_update(x: Any, value: Any, *, key: tuple[Any, ...]) -> Any:
+    def strided_update(x: Any, value: Native, *, key: tuple[Any, ...]) -> Any:
         result = xp.asarray(x, copy=True)
         # The standard has no None where something is put.
         present = tuple(entry for entry in key if entry is not None)

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
+from pullback.plugins.records import Native
+
 #: The functions of the standard that kernels call, by name.
 FUNCTIONS = frozenset((
     "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort",
@@ -47,7 +50,7 @@ class Completed:
     They give what the standard says for every value, but for the sign of NaN.
     """
 
-    def __init__(self, xp: Any) -> None:
+    def __init__(self, xp: ArrayNamespace) -> None:
         self._xp = xp
         for name, other in _OTHER_NAMES.items():
             if not hasattr(xp, name) and hasattr(xp, other):
@@ -60,45 +63,45 @@ class Completed:
         return getattr(self._xp, name)
 
 
-def completed(xp: Any) -> Any:
+def completed(xp: ArrayNamespace) -> Any:
     """The namespace itself if it has every function; else one that has what can be made."""
     return xp if all(hasattr(xp, name) for name in (*FUNCTIONS, "bool")) else Completed(xp)
 
 
-def _isfinite(xp: Any) -> Callable[..., Any]:
+def _isfinite(xp: ArrayNamespace) -> Callable[..., Any]:
     return lambda x: x - x == 0
 
 
-def _isinf(xp: Any) -> Callable[..., Any]:
+def _isinf(xp: ArrayNamespace) -> Callable[..., Any]:
     return lambda x: (x == x) & (x - x != 0)
 
 
-def _signbit(xp: Any) -> Callable[..., Any]:
+def _signbit(xp: ArrayNamespace) -> Callable[..., Any]:
     # Of zeros only the reciprocals have a sign that a comparison sees.
     return lambda x: (x < 0) | ((x == 0) & (1 / x < 0))
 
 
-def _copysign(xp: Any) -> Callable[..., Any]:
-    def copysign(x1: Any, x2: Any) -> Any:
+def _copysign(xp: ArrayNamespace) -> Callable[..., Any]:
+    def copysign(x1: Native, x2: Native) -> Any:
         size = xp.abs(x1)
         return xp.where(xp.signbit(x2), -size, size)
 
     return copysign
 
 
-def _trunc(xp: Any) -> Callable[..., Any]:
+def _trunc(xp: ArrayNamespace) -> Callable[..., Any]:
     return lambda x: xp.where(x < 0, xp.ceil(x), xp.floor(x))
 
 
-def _astype(xp: Any) -> Callable[..., Any]:
+def _astype(xp: ArrayNamespace) -> Callable[..., Any]:
     return lambda x, dtype: x.astype(dtype)
 
 
-def _matrix_transpose(xp: Any) -> Callable[..., Any]:
+def _matrix_transpose(xp: ArrayNamespace) -> Callable[..., Any]:
     return lambda x: xp.permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-def _stack(xp: Any) -> Callable[..., Any]:
+def _stack(xp: ArrayNamespace) -> Callable[..., Any]:
     def stack(arrays: Any, *, axis: int = 0) -> Any:
         shape = list(arrays[0].shape)
         shape.insert(axis % (len(shape) + 1), 1)
@@ -107,7 +110,7 @@ def _stack(xp: Any) -> Callable[..., Any]:
     return stack
 
 
-def _flip(xp: Any) -> Callable[..., Any]:
+def _flip(xp: ArrayNamespace) -> Callable[..., Any]:
     return lambda x, *, axis: x[(slice(None),) * (axis % x.ndim) + (slice(None, None, -1),)]
 
 
@@ -132,7 +135,7 @@ _MADE: dict[str, tuple[tuple[str, ...], Callable[[Any], Callable[..., Any]]]] = 
 }
 
 
-def lacks(xp: Any, kernel: Callable[..., Any]) -> list[str]:
+def lacks(xp: ArrayNamespace, kernel: Callable[..., Any]) -> list[str]:
     """The functions of the standard that a kernel calls, and the namespace does not have.
 
     They are those that the code of the kernel names, and of the functions of this package that it

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
+
 #: For each 16-bit float: the largest number, and the midpoint above it, from where it overflows.
 _LARGEST = {"float16": (65504.0, 65520.0), "bfloat16": (255.0 * 2.0**120, 511.0 * 2.0**119)}
 #: Dtypes that float32 does not hold exactly, with the 16-bit floats that this matters for. All
@@ -15,12 +17,12 @@ _WIDE = {
 }
 
 
-def half_precision(xp: Any) -> tuple[Any, ...]:
+def half_precision(xp: ArrayNamespace) -> tuple[Any, ...]:
     """The 16-bit floats that the namespace has."""
     return tuple(getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name))
 
 
-def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
+def narrowing(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:
     """`xp.astype` with a single rounding, also where that of `xp` rounds twice."""
     twice = {
         (getattr(xp, wide), getattr(xp, short)): _LARGEST[short]
@@ -31,7 +33,7 @@ def narrowing(xp: Any) -> Callable[[Any, Any], Any]:
 
     small = [getattr(xp, name) for name in ("int32", "uint32") if hasattr(xp, "float64")]
 
-    def astype(x: Any, native: Any) -> Any:
+    def astype(x: Any, native: object) -> Any:
         limits = twice.get((x.dtype, native))
         if limits is None:
             return xp.astype(x, native)

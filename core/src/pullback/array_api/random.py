@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from pullback._numerics import ArrayNamespace
 from pullback._numerics.philox import philox_words
 from pullback.dtypes import DType, name_of
 from pullback.plugins.records import Kernel
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
 
     def random_bits(
-        *, shape: tuple[int, ...], key: Any, counter: Any, dtype: DType, device: Any
+        *, shape: tuple[int, ...], key: object, counter: Any, dtype: DType, device: object
     ) -> Any:
         size = math.prod(shape)
         words = size if dtype.itemsize == 8 else -(-size // 2)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback.dtypes import name_of
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, Native
 
 
-def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
+def accumulation(xp: ArrayNamespace) -> Callable[[Any, Any], tuple[Any, Any]]:
     """The native dtypes in which a sum over x is taken and returned.
 
     Small integers widen; the sums of 16-bit floats are taken in float32.
@@ -28,7 +29,7 @@ def accumulation(xp: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
     return dtypes_of
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
     dtypes_of = accumulation(xp)
     names = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
@@ -37,7 +38,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def accumulated(name: str) -> Kernel:
         reduce = getattr(xp, name)
 
-        def kernel(x: Any, *, axis: Any, dtype: Any, keepdims: bool) -> Any:
+        def kernel(x: Any, *, axis: object, dtype: object, keepdims: bool) -> Any:
             working, result = dtypes_of(x, dtype)
             if x.dtype != working:
                 x = xp.astype(x, working)
@@ -51,7 +52,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
     def plain(name: str) -> Kernel:
         reduce = getattr(xp, name)
 
-        def kernel(x: Any, *, axis: Any, keepdims: bool) -> Any:
+        def kernel(x: Native, *, axis: object, keepdims: bool) -> Any:
             return reduce(x, axis=axis, keepdims=keepdims)
 
         return kernel

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.plugins.records import Kernel
+from pullback._numerics import ArrayNamespace
+from pullback.plugins.records import Kernel, Native
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
 
     def positions(x: Any) -> Any:
@@ -27,7 +28,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
             return xp.zeros((indices.shape[0], 0), dtype=xp.int64)
         return positions(xp.stack(xp.nonzero(x), axis=1))
 
-    def searchsorted(x1: Any, x2: Any, sorter: Any, *, side: str) -> Any:
+    def searchsorted(x1: Native, x2: Any, sorter: Native | None, *, side: str) -> Any:
         # As a vector: not every namespace takes more than one dimension here.
         flat = xp.reshape(x2, (-1,))
         # A sorter of uint64 is not taken by every namespace.

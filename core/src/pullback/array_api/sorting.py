@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback._numerics import ArrayNamespace
 from pullback.plugins.records import Kernel
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
 
     def argsort(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:

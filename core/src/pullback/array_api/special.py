@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback._numerics import error_function, gamma_function
+from pullback._numerics import ArrayNamespace, error_function, gamma_function
 from pullback.array_api.narrowing import narrowing
 from pullback.plugins.compiling import known
 from pullback.plugins.records import Kernel
 
 
-def kernels(xp: Any) -> dict[str, Kernel]:
+def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels of special functions over `xp`."""
     narrowed = narrowing(xp)
     double = getattr(xp, "float64", None)
@@ -34,7 +34,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         formula = single if double is None and single is not None else function
         rounded = formula if short is None else short
 
-        def kernel(x: Any, **attributes: Any) -> Any:
+        def kernel(x: Any, **attributes: object) -> Any:
             if x.dtype == dtype:
                 return formula(xp, x, **attributes)
             return narrowed(rounded(xp, xp.astype(x, dtype), **attributes), x.dtype)
@@ -42,7 +42,7 @@ def kernels(xp: Any) -> dict[str, Kernel]:
         return kernel
 
     def polygamma(*, short: bool) -> Callable[..., Any]:
-        def function(xp: Any, x: Any, *, n: int) -> Any:
+        def function(xp: ArrayNamespace, x: Any, *, n: int) -> Any:
             below = known(xp.any(x < 0), otherwise=True)
             return gamma_function.polygamma(xp, x, n=n, below=below, short=short)
 

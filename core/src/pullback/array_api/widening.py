@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pullback import errors
+from pullback._numerics import ArrayNamespace
 from pullback.array_api.narrowing import half_precision
 from pullback.casting import casts_to_float32
 from pullback.plugins.records import Kernel
@@ -19,7 +20,9 @@ ROUNDED = (
 )
 
 
-def widened(xp: Any, table: dict[str, Kernel], widen: bool | Iterable[str]) -> dict[str, Kernel]:
+def widened(
+    xp: ArrayNamespace, table: dict[str, Kernel], widen: bool | Iterable[str]
+) -> dict[str, Kernel]:
     """The kernels of the ops that are to be widened; True for all whose results are rounded.
 
     Raises:

@@ -224,7 +224,7 @@ def _pad(column: Column, wanted: Sequence[int | None] | None, value: object) -> 
         empty = type(arrays[0].flat[0])() if arrays[0].size else ""
         filled: Array = np.full((len(arrays), *shape), empty, dtype=object)
     else:
-        fill: Any = value
+        fill = value
         filled = np.full((len(arrays), *shape), fill, dtype=np.result_type(*arrays))
     for i, array in enumerate(arrays):
         index: tuple[int | slice, ...] = (i, *[slice(n) for n in array.shape])

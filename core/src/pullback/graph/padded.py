@@ -91,7 +91,7 @@ class Padded(Generic[P, R]):
         """The padded method of an instance."""
         if instance is None:
             return self
-        bind: Any = getattr(self._f, "__get__", None)
+        bind = getattr(self._f, "__get__", None)
         bound = MethodType(self._f, instance) if bind is None else bind(instance, owner)
         return Padded(bound, axes=self._axes, value=self._value)
 

@@ -189,7 +189,13 @@ class MultiHeadAttention(Layer):
             """Returns a tensor or, with `return_weights`, a pair."""
 
     def call_masked(
-        self, query: Any, value: Any = None, key: Any = None, *, key_mask: Any = None, **kwargs: Any
+        self,
+        query: object,
+        value: object = None,
+        key: object = None,
+        *,
+        key_mask: object = None,
+        **kwargs: Any,
     ) -> Any:
         """Returns the same for `Masked` inputs: the masks of keys and values are the `key_mask`.
 

@@ -56,7 +56,7 @@ class FirstCall:
     opaque_state = True
     __slots__ = ("batch", "number", "shapes")
 
-    def __init__(self, first_input: Any, result: Any) -> None:
+    def __init__(self, first_input: object, result: object) -> None:
         self.shapes = shapes_in(result)
         # A first axis of another size than the outermost call's is not the batch: positions, say.
         batch = batch_of((first_input,))

@@ -52,7 +52,7 @@ class ModelGraph:
 
     opaque_state = True
 
-    def __init__(self, inputs: Any, outputs: Any) -> None:
+    def __init__(self, inputs: Any, outputs: object) -> None:
         self.inputs, self.outputs = inputs, outputs
         self._given = _checked("inputs", inputs)
         parts = inputs.values() if isinstance(inputs, Mapping) else inputs

@@ -25,7 +25,7 @@ def has_mask(args: Sequence[Any]) -> bool:
     return False
 
 
-def keep_mask(layer: Any, x: Any, *args: Any, **kwargs: Any) -> Masked:
+def keep_mask(layer: Any, x: object, *args: Any, **kwargs: Any) -> Masked:
     """The `call_masked` of a layer that computes each step by itself: the mask is handed on.
 
     Args:

@@ -68,7 +68,7 @@ class Model(Trainable, Layer):
     outputs: Any = GraphPart("outputs")
 
     def __init__(
-        self, inputs: Any = None, outputs: Any = None, **options: Unpack[LayerOptions]
+        self, inputs: object = None, outputs: object = None, **options: Unpack[LayerOptions]
     ) -> None:
         super().__init__(**options)
         if inputs is not None or outputs is not None:

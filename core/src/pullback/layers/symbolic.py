@@ -61,7 +61,7 @@ class SymbolicCall:
     @property
     def name(self) -> str:
         """The name of the layer or function."""
-        function: Any = self.function
+        function = self.function
         return str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
 
     @property

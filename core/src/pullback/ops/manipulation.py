@@ -230,7 +230,7 @@ def _sources(axis: Any) -> tuple[int, ...]:
 
 
 @remembered
-def _moves(shapes: tuple[Shape, ...], *, source: Any, destination: Any) -> dict[str, object]:
+def _moves(shapes: tuple[Shape, ...], *, source: object, destination: object) -> dict[str, object]:
     ndim = len(shapes[0])
     canonical = []
     for axes in (source, destination):

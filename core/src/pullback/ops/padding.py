@@ -53,7 +53,7 @@ def _pairs(shapes: tuple[Shape, ...], *, pad_width: Any, mode: str) -> tuple[Any
 
 
 def _widths(
-    shapes: tuple[Shape, ...], *, pad_width: Any, mode: str, constant_values: Any
+    shapes: tuple[Shape, ...], *, pad_width: object, mode: str, constant_values: object
 ) -> dict[str, object]:
     widths = _pairs(shapes, pad_width=pad_width, mode=mode)
     constant_values = as_number(

@@ -24,7 +24,7 @@ __all__ = ["repeat", "roll", "tile"]
 
 
 @remembered
-def _shifts(shapes: tuple[Shape, ...], *, shift: Any, axis: Any) -> dict[str, object]:
+def _shifts(shapes: tuple[Shape, ...], *, shift: object, axis: object) -> dict[str, object]:
     if axis is None:
         return {"shift": as_int(shift, "an integer shift"), "axis": None}
     shifts = tuple(shift) if isinstance(shift, tuple | list) else (shift,)

@@ -126,7 +126,7 @@ class Update:
         if dtypes.is_complex(variables[0].dtype):
             self._call_on_parts(op, inputs, variables, attributes)
             return
-        results: Any = op.function(*inputs, **attributes)
+        results = op.function(*inputs, **attributes)
         several = (results,) if isinstance(results, Tensor) else results
         for variable, result in zip(variables, several, strict=True):
             variable.assign(result)
@@ -158,7 +158,7 @@ class Update:
     ) -> None:
         """Calls the op for a complex parameter: its parts are real parameters of their own."""
         parameter, gradient, *others = inputs
-        results: Any = op.function(as_parts(parameter), as_parts(gradient), *others, **attributes)
+        results = op.function(as_parts(parameter), as_parts(gradient), *others, **attributes)
         moved, *slots = (results,) if isinstance(results, Tensor) else results
         variables[0].assign(from_parts(moved))
         for variable, result in zip(variables[1:], slots, strict=True):
@@ -172,7 +172,7 @@ class Update:
         return Update()
 
 
-def _alike(value: Any, before: Any) -> bool:
+def _alike(value: object, before: object) -> bool:
     """True if equal attributes have one kind and sign: 1.0 is not True, -0.0 is not 0.0."""
     if type(value) is not float or type(before) is not float:
         return type(value) is type(before)

@@ -163,7 +163,7 @@ class Made:
 
     __slots__ = ("__weakref__", "__wrapped__", "_factory", "recipe")
 
-    def __init__(self, function: Any, factory: Any, recipe: tuple[str, dict[str, Any]]) -> None:
+    def __init__(self, function: Any, factory: object, recipe: tuple[str, dict[str, Any]]) -> None:
         self.__wrapped__ = function
         self._factory = factory
         #: The name of the factory, and its arguments.

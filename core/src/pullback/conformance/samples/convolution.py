@@ -102,11 +102,11 @@ def _transpose(linear: Any, shape: Any, g: Array) -> Array:
     return result
 
 
-def _input_gradient(g: Array, kernel: Array, *, input_shape: Any, **how: Any) -> Array:
+def _input_gradient(g: Array, kernel: Array, *, input_shape: object, **how: Any) -> Array:
     return _transpose(lambda x: _conv(x, kernel, **how), input_shape, g)
 
 
-def _kernel_gradient(x: Array, g: Array, *, kernel_shape: Any, **how: Any) -> Array:
+def _kernel_gradient(x: Array, g: Array, *, kernel_shape: object, **how: Any) -> Array:
     return _transpose(lambda kernel: _conv(x, kernel, **how), kernel_shape, g)
 
 

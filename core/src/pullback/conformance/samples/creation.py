@@ -12,7 +12,7 @@ from pullback.conformance.draws import booleans, cnormal, integers, normal
 from pullback.conformance.sample import call, reachable, rough, suite, wrong
 
 
-def _full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def _full(shape: object, fill_value: object, dtype: Any = None) -> Any:
     if dtype is None:
         dtype = dtypes.promote([type(fill_value)])
     return np.full(shape, fill_value, dtypes.as_dtype(dtype))
@@ -42,7 +42,7 @@ suite("full", _full)(
 )
 
 
-def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+def _arange(start: object, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
     if stop is None:
         start, stop = 0, start
     if dtype is None:
@@ -74,7 +74,7 @@ suite("arange", _arange)(
 )
 
 
-def _astype(x: Any, dtype: Any) -> Any:
+def _astype(x: Any, dtype: object) -> Any:
     return cast(x, reachable(x, dtype))
 
 

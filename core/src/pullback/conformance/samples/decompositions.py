@@ -24,7 +24,7 @@ _TALL_AND_WIDE = [
 ]
 
 
-def _signed_factors(inputs: Any, found: Any) -> Any:
+def _signed_factors(inputs: object, found: Any) -> Any:
     q, r = found
     k = min(q.shape[-1], r.shape[-1])
     first, rows = turned_pair(q[..., :k], r[..., :k, :])
@@ -43,7 +43,7 @@ suite("qr", lambda x, *, mode="reduced": tuple(np.linalg.qr(x, mode)), compare=_
 )
 
 
-def _unsigned(inputs: Any, found: Any) -> Any:
+def _unsigned(inputs: object, found: Any) -> Any:
     left, values, right = found
     k = values.shape[-1]
     columns, rows = turned_pair(left[..., :k], right[..., :k, :])

@@ -71,7 +71,7 @@ def _ordered(values: Array) -> Any:
     return np.argsort(np.round(values.real, 3) + 1e3 * np.round(values.imag, 3), axis=-1)
 
 
-def _in_order(inputs: Any, found: Any) -> Any:
+def _in_order(inputs: object, found: Any) -> Any:
     values, vectors = found
     order = _ordered(values)
     vectors = np.take_along_axis(vectors, order[..., None, :], axis=-1)

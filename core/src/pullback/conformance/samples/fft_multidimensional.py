@@ -14,7 +14,7 @@ from pullback.conformance.sample import Array, Sample, call, suite, wrong
 def _reference(name: str) -> Any:
     transform = getattr(np.fft, name)
 
-    def reference(x: Array, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    def reference(x: Array, *, s: Any = None, axes: object = None, norm: str = "backward") -> Any:
         if axes is None and s is not None:
             axes = tuple(range(-len(s), 0))
         return transform(x, s, axes, norm)

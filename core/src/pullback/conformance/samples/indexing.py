@@ -32,7 +32,7 @@ def _updated(x: Array, value: Array, key: Any) -> Array:
     return result
 
 
-def _placed(value: Array, shape: Any, key: Any) -> Array:
+def _placed(value: Array, shape: object, key: object) -> Array:
     return _updated(np.zeros(shape, value.dtype), value, key)
 
 

@@ -16,7 +16,7 @@ _WIDE: dict[str, Any] = {"key": 2**128 - 5, "counter": 2**256 - 3}
 
 
 def _bits(
-    shape: Any, *, key: int, counter: int, dtype: Any = "uint32", device: Any = None
+    shape: Any, *, key: int, counter: int, dtype: Any = "uint32", device: object = None
 ) -> Array:
     size = int(np.prod(shape))
     words = np.random.Philox(key=key, counter=counter).random_raw(size)
@@ -27,7 +27,7 @@ def _bits(
 
 
 def _uniform(
-    shape: Any, *, key: int, counter: int, dtype: Any = "float32", device: Any = None
+    shape: object, *, key: int, counter: int, dtype: Any = "float32", device: object = None
 ) -> Array:
     kind = dtypes.as_dtype(dtype)
     if kind == np.float64:
@@ -46,14 +46,14 @@ def _polar(shape: Any, key: int, counter: int, dtype: Any) -> tuple[int, Array, 
 
 
 def _normal(
-    shape: Any, *, key: int, counter: int, dtype: Any = "float32", device: Any = None
+    shape: object, *, key: int, counter: int, dtype: object = "float32", device: object = None
 ) -> Array:
     size, radius, angle = _polar(shape, key, counter, dtype)
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)
 
 
 def _normal_size(
-    shape: Any, *, key: int, counter: int, dtype: Any = "float32", device: Any = None
+    shape: object, *, key: int, counter: int, dtype: object = "float32", device: object = None
 ) -> Array:
     """The angle is rounded before its cosine is taken."""
     size, radius, angle = _polar(shape, key, counter, dtype)

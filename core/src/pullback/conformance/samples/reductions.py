@@ -45,8 +45,10 @@ def _small_integers(low: int, high: int) -> list[Sample]:
 
 
 def _accumulated(function: Any) -> Any:
-    def reference(x: Array, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        kind: Any = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
+    def reference(
+        x: Array, *, axis: object = None, dtype: object = None, keepdims: bool = False
+    ) -> Any:
+        kind = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
         found = function(x, axis=axis, dtype=kind, keepdims=keepdims)
         if dtype is not None:
             return np.asarray(found).astype(reachable(x, dtype))

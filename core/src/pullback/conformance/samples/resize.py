@@ -27,7 +27,7 @@ def _terms(
             yield place, [int(np.floor(center + 0.5)) for center in centers], 1.0
             continue
         for corner in product((0, 1), repeat=len(spatial)):
-            weight: Any = 1.0
+            weight = 1.0
             pixel: list[int] = []
             for side, center, n in zip(corner, centers, spatial, strict=True):
                 low = np.floor(center)
@@ -48,7 +48,7 @@ def _resize(
 
 
 def _resize_gradient(
-    g: Array, *, size: Any, input_shape: Any, method: str = "bilinear",
+    g: Array, *, size: object, input_shape: object, method: str = "bilinear",
     data_format: str = "channels_last",
 ) -> Array:  # fmt: skip
     g, images = to_last(g, data_format), to_last(np.zeros(input_shape, g.dtype), data_format)

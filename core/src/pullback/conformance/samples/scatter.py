@@ -58,8 +58,8 @@ def _by_segment(combine: Any, empty: float | None = None) -> Callable[..., Array
     return segmented
 
 
-def _empty(combine: Any, dtype: Any) -> float:
-    info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+def _empty(combine: object, dtype: Any) -> float:
+    info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     infinite = dtype.kind == "f"
     if combine is np.max:
         return -np.inf if infinite else info.min

@@ -207,7 +207,7 @@ for _name, _choice in (("cond", "pred"), ("switch", "index")):
 _OF_ITEMS = "all of them return one structure, with the same shapes and dtypes"
 
 
-def chosen(condition: Tensor, one: Any, other: Any) -> Any:
+def chosen(condition: Tensor, one: object, other: object) -> Any:
     """The values of one structure for the items where a condition holds, else of another one."""
     pairs = zip(leaves(one), leaves(other), strict=True)
     return like(one, iter([where(condition, x, y) for x, y in pairs]))

@@ -216,7 +216,7 @@ def fori_loop(lower: object, upper: object, body_fn: Callable[[Tensor, C], C], i
     if _is_captured():
         known = isinstance(first, int) and isinstance(last, int)
         length: Any = last - first if known else 0
-        found: Any = loops.captured(lambda: loops.fori_loop(first, last, body_fn, carry), length)
+        found = loops.captured(lambda: loops.fori_loop(first, last, body_fn, carry), length)
         if found is not loops.ONE_BY_ONE:
             return found  # type: ignore[no-any-return]
     if not isinstance(first, int) or not isinstance(last, int):

@@ -91,7 +91,7 @@ def captured(record: Callable[[], Any], length: int) -> Any:
 
 
 def scan(
-    f: Callable[..., Any], carry: Any, xs: Any, length: int, reverse: bool, recompute: bool
+    f: Callable[..., Any], carry: object, xs: object, length: int, reverse: bool, recompute: bool
 ) -> tuple[Any, Any]:
     """A scan in a trace."""
     if recompute and LOCAL.state.recording and length > 3:
@@ -110,21 +110,21 @@ def scan(
 
 
 def _in_segments(
-    f: Callable[..., Any], carry: Any, xs: Any, length: int, reverse: bool
+    f: Callable[..., Any], carry: object, xs: object, length: int, reverse: bool
 ) -> tuple[Any, Any]:
     """A scan over scans of the square root of the length: the gradient keeps the outer carries."""
     size = math.isqrt(length)
     count = length // size
     whole = count * size
 
-    def segment(inner: Any, x: Any) -> tuple[Any, Any]:
+    def segment(inner: object, x: object) -> tuple[Any, Any]:
         return scan(f, inner, x, size, reverse, False)
 
     def tail(inner: Any) -> tuple[Any, Any]:
         rest = like(xs, iter([x[whole:] for x in leaves(xs)]))
         return scan(f, inner, rest, length - whole, reverse, False)
 
-    end: Any = None
+    end = None
     if reverse and whole < length:
         carry, end = tail(carry)
     parts = [reshape(x[:whole], (count, size, *x.shape[1:])) for x in leaves(xs)]
@@ -137,7 +137,7 @@ def _in_segments(
     return carry, like(results, iter(joined))
 
 
-def empty_results(f: Callable[..., Any], carry: Any, xs: Any) -> Any:
+def empty_results(f: Callable[..., Any], carry: object, xs: object) -> Any:
     """The results of a scan without steps."""
     one = like(xs, iter([TensorSpec(x.shape[1:], x.dtype) for x in leaves(xs)]))
     result = eval_shape(lambda carry, x: tensors(pair(f(carry, x))[1]), carry, one)
@@ -145,7 +145,7 @@ def empty_results(f: Callable[..., Any], carry: Any, xs: Any) -> Any:
     return like(result, iter(empty))
 
 
-def scan_once(f: Callable[..., Any], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
+def scan_once(f: Callable[..., Any], carry: object, xs: object, length: int) -> tuple[Any, Any]:
     """A scan where nothing is computed: its function is called for one element."""
     first = [x[0] if length else full(x.shape[1:], 0, dtype=x.dtype) for x in leaves(xs)]
     new, result = pair(f(carry, like(xs, iter(first))))
@@ -154,7 +154,7 @@ def scan_once(f: Callable[..., Any], carry: Any, xs: Any, length: int) -> tuple[
     return next_carry("pb.scan", "f", carry, new), like(result, iter(rows))
 
 
-def fori_loop(lower: Any, upper: Any, body_fn: Callable[..., Any], carry: Any) -> Any:
+def fori_loop(lower: object, upper: object, body_fn: Callable[..., Any], carry: object) -> Any:
     """A loop over a range in a trace: a scan if its length is known."""
 
     def following(i: Tensor, flat_carry: list[Tensor]) -> list[Any]:

@@ -95,7 +95,7 @@ def associative_scan(f: Callable[[T, T], T], xs: T, axis: int = 0, *, reverse: b
         InputTypeError: for a function that does not take two structures.
     """
     f = checked_function("pb.associative_scan", "f", f, "two structures like xs")
-    elements: Any = tensors(xs)
+    elements = tensors(xs)
     flat: list[Tensor] = leaves(elements)
     if not flat:
         raise errors.InputValueError("pb.associative_scan: xs has no tensor")

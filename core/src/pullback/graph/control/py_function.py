@@ -115,7 +115,7 @@ class HostFunction:
         expected: tensors like those of the result.
     """
 
-    def __init__(self, f: Callable[..., object], args: Any, expected: Any) -> None:
+    def __init__(self, f: Callable[..., object], args: object, expected: object) -> None:
         self._f = f
         self._name = getattr(f, "__name__", type(f).__name__)
         self._args = like(args, iter([_TENSOR if _is_tensor(x) else x for x in leaves(args)]))
@@ -216,7 +216,7 @@ def _call(
     op = control_op("py_function", len(kinds))
     arrays = [tensor._array for tensor in args]
     attributes = {"function": function, "kinds": kinds}
-    found: Any = capture.trace._run(op, example, arrays, **attributes)
+    found = capture.trace._run(op, example, arrays, **attributes)
     calls = capture.trace._calls
     calls[-1] = calls[-1]._replace(kernel=kernel)
     results = found if isinstance(found, tuple) else (found,)

@@ -192,7 +192,7 @@ def _is_unknown(tensor: Tensor) -> bool:
 
 def differs(tensor: Tensor) -> bool:
     """Returns whether each item of a batch may have another value of a tensor."""
-    at: Any = tensor
+    at = tensor
     while isinstance(at._device, BatchDevice):
         if at._array.run is not None:
             return True

@@ -153,7 +153,7 @@ class InnerCapture(Capture):
                 outer = variable.__pullback_tensor__()
             # Two variables with one value are two inputs: one of them may be written.
             traced = self._read_outside(("variable", id(variable)), outer, variable)
-            source: Any = None
+            source = None
             held = self.variables[id(variable)] = Held(variable, source, traced)
         return held
 

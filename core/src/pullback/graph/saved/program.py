@@ -457,7 +457,7 @@ class Binding:
         raise errors.InputTypeError(f"the saved program {self._name} takes ({self}); {problem}")
 
     def _match(
-        self, form: Any, value: Any, path: str, found: list[tuple[str, ParameterLeaf, Any]]
+        self, form: object, value: object, path: str, found: list[tuple[str, ParameterLeaf, Any]]
     ) -> None:
         if type(form) is ParameterLeaf:
             found.append((path, form, value))

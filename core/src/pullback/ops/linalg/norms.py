@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_number
@@ -71,7 +69,7 @@ def vector_norm(
     """
     size = widened(abs(x))
     dtype = dtypes.real_of(x.dtype)
-    axes: Any = axis
+    axes = axis
     if ord == _INF or ord == -_INF:
         extreme = max if ord > 0 else min
         result = extreme(size, axis=axes, keepdims=keepdims)

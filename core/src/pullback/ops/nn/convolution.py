@@ -54,10 +54,10 @@ __all__ = ["conv"]
 def canonical_convolution(
     shapes: tuple[Shape, Shape],
     *,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    groups: Any,
+    strides: object,
+    padding: object,
+    dilation: object,
+    groups: object,
     data_format: Any,
 ) -> dict[str, Any]:
     """The canonical attributes of a convolution, for the shapes of images and kernel."""

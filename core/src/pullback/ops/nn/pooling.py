@@ -50,7 +50,7 @@ __all__ = ["avg_pool", "max_pool", "max_pool_gather"]
 
 @remembered
 def _windowed(
-    shapes: tuple[Shape, ...], *, window: Any, strides: Any, padding: Any, data_format: Any
+    shapes: tuple[Shape, ...], *, window: object, strides: object, padding: object, data_format: Any
 ) -> dict[str, Any]:
     (shape,) = shapes
     check_format(data_format)
