@@ -6,7 +6,7 @@ from types import FrameType
 
 import pytest
 
-from pullback._dispatch.fallback import kernel_of
+from pullback._dispatch.choice import kernel_of
 from pullback._dispatch.recording import LOCAL, unfollowed
 from pullback.graph.stack import is_framework_code, is_library
 

@@ -1,4 +1,4 @@
-"""Convolution, softmax and normalization by torch's own functions."""
+"""Convolution, softmax, normalization and attention by torch's own functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from pullback.casting import casts_to_float32
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback.shapes import Shape, as_shape
 from pullback.spec import OPS
 
@@ -57,7 +57,10 @@ def _exactly(function: Any, *arrays: torch.Tensor, options: Any, **more: Any) ->
         return function(*arrays, None, strides, [0], dilation, False, [0], groups, **more)
 
 
+@may_decline
 def _conv(x: torch.Tensor, kernel: torch.Tensor, **options: Any) -> torch.Tensor:
+    if x.ndim > 5:
+        return NotImplemented  # torch has none of more than three dimensions
     shape = as_shape(OPS["conv"].shape(x.shape, kernel.shape, **options))
     if 0 in (*shape, *x.shape, *kernel.shape):
         return x.new_zeros(shape)
@@ -75,9 +78,12 @@ def _gradients(
     return _exactly(backward, *arrays, options=options, output_mask=(*wanted, False))[:2]
 
 
+@may_decline
 def _conv_input_gradient(
     g: torch.Tensor, kernel: torch.Tensor, *, input_shape: Shape, **options: Any
 ) -> torch.Tensor:
+    if g.ndim > 5:
+        return NotImplemented
     if 0 in (*g.shape, *kernel.shape):
         return g.new_zeros(input_shape)
     images = g.new_empty(1).expand(input_shape)  # only its shape counts
@@ -86,9 +92,12 @@ def _conv_input_gradient(
     return _back(dx, g.dtype, options)
 
 
+@may_decline
 def _conv_kernel_gradient(
     x: torch.Tensor, g: torch.Tensor, *, kernel_shape: Shape, **options: Any
 ) -> torch.Tensor:
+    if g.ndim > 5:
+        return NotImplemented
     if 0 in (*x.shape, *g.shape):
         return x.new_zeros(kernel_shape)
     _, dk = _gradients(g, x, x.new_empty(1).expand(kernel_shape), options, False, True)
@@ -128,11 +137,35 @@ def _layer_norm(
     return y.to(x.dtype), center, spread
 
 
+# Attention --------------------------------------------------------------------------------------
+
+
+@may_decline
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    *,
+    is_causal: bool,
+    scale: float,
+    residuals: bool = True,
+) -> torch.Tensor:
+    """torch's fused attention, which has no residuals to give, where it serves the call."""
+    masked = mask is not None or (is_causal and query.shape[-2] != key.shape[-2])
+    if residuals or masked or query.ndim < 3 or key.shape[-3] != query.shape[-3]:
+        return NotImplemented
+    q, k, v = widened(query), widened(key), widened(value)
+    y = functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal, scale=scale)
+    return narrowed(y, query)
+
+
 KERNELS: dict[str, Kernel] = {
     "conv": _conv,
     "conv_input_gradient": _conv_input_gradient,
     "conv_kernel_gradient": _conv_kernel_gradient,
     "layer_norm": _layer_norm,
     "log_softmax": _log_softmax,
+    "scaled_dot_product_attention": _attention,
     "softmax": _softmax,
 }

@@ -146,7 +146,7 @@ def _write_fixed(source: Source, op: Op) -> None:
     _write_detour(source, op, tracked)
     _write_kernel_call(source, op, arrays, _inputs(op))
     if op.simple:
-        _write_native(source, "_out")
+        _write_native(source, op, "_out")
         _write_tensor(source, "_result", "_out", op)
         _write_recording(source, op, tracked, ["_result"], ["_out"])
         source.line("return _result")
@@ -201,7 +201,7 @@ def _write_sequence(source: Source, op: Op) -> None:
     _write_look_up(source, "_key", _general(op))
     _write_detour(source, op, "_tracked")
     _write_kernel_call(source, op, ["_arrays"], inputs)
-    _write_native(source, "_out")
+    _write_native(source, op, "_out")
     _write_tensor(source, "_result", "_out", op)
     with source.block("if _RECORDING.count:"):
         _write_lift(source, op)
@@ -431,15 +431,24 @@ def _write_failure(source: Source, op: Op, inputs: str) -> None:
     """)
 
 
-def _write_native(source: Source, result: str) -> None:
-    """Writes the conversion of a result that is not an array, such as a NumPy scalar."""
-    source.write(f"""
-        if type({result}) is not type(_a0):
+def _write_native(source: Source, op: Op, result: str, *, residual: bool = False) -> None:
+    """Writes the conversion of a result that is not an array, such as a NumPy scalar.
+
+    A kernel that declines has returned NotImplemented, and None for a residual that is not wanted.
+    """
+    absent = f" and {result} is not None" * residual
+    with source.block(f"if type({result}) is not type(_a0){absent}:"):
+        if len(op.outputs) + len(op.residuals) == 1:
+            source.write(f"""
+                if {result} is NotImplemented:
+                    {_general(op)}
+            """)
+        source.write(f"""
             try:
                 {result} = _device.backend.native({result})
             except Exception as _error:
                 _reject(_OP, _device, _kernel, {result}, _error)
-    """)
+        """)
 
 
 def _write_tensor(source: Source, tensor: str, array: str, op: Op) -> None:
@@ -501,8 +510,8 @@ def _write_several_results(source: Source, op: Op, tracked: str) -> None:
             {_general(op)}
         {", ".join(results)} = _out
     """)
-    for result in results:
-        _write_native(source, result)
+    for i, result in enumerate(results):
+        _write_native(source, op, result, residual=i >= len(tensors))
     for tensor, result in zip(tensors, results, strict=False):
         _write_tensor(source, tensor, result, op)
     _write_recording(source, op, tracked, tensors, results)

@@ -18,8 +18,8 @@ from pullback._dispatch.arguments import (
     unsupported_dtype,
 )
 from pullback._dispatch.bodies import body_as_kernel
+from pullback._dispatch.choice import in_table, kernel_of
 from pullback._dispatch.convert import flatten
-from pullback._dispatch.fallback import kernel_of
 from pullback._dispatch.results import native_arrays
 from pullback._dispatch.warned import run_unwarned
 from pullback.devices import Device, as_device
@@ -204,6 +204,10 @@ def _find(
     elif widens(op):
         assert first is not None
         found = kernel = _widened(kernel, dtypes.accumulated(first.dtype))
+    else:
+        kernel = in_table(op, device, kernel)
+        if kernel is None:
+            return found
     key: object
     if first is None:
         key = tuple(attributes[name] for name in dtype_attributes(op))

@@ -25,6 +25,12 @@ def native_arrays(
     alike = expected == 1 and inputs and type(result) is type(inputs[0])
     if alike and _is_native(result, native_dtypes):  # as of nearly every call
         return [result]
+    if result is NotImplemented:
+        drop_kernels(op, device)
+        raise errors.BackendError(
+            f"{op.name}: {_maker(op, device, kernel)} returned NotImplemented; a kernel that "
+            f"leaves calls to others is decorated with @pullback.plugins.records.may_decline"
+        )
     arrays = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(arrays) != expected:
         drop_kernels(op, device)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pullback import errors, spec
 from pullback.cli import table
 from pullback.plugins.public import BackendInfo, registry
+from pullback.plugins.records import declines, leaves_out_residuals
 from pullback.plugins.validation import nearest
 
 
@@ -92,9 +93,15 @@ def _servers(op: spec.Op, info: BackendInfo) -> Iterator[Server]:
         else:
             used = True
             why += ", for the remaining dtypes" if rank else ", of the highest priority"
+        if declines(offer.kernel):
+            why += "; may decline"
+        if leaves_out_residuals(op, offer.kernel):
+            why += "; leaves residuals out where nothing reads them"
         yield Server(
             info.name, offer.source, offer.priority, dtypes, why, used, location(offer.kernel)
         )
+        if declines(offer.kernel):
+            continue  # what comes after it is reached
         if dtypes is None:
             all_taken_by = all_taken_by or offer.source
         else:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pullback._codegen.source import Source, tuple_of
+from pullback._dispatch.choice import sparing
 from pullback._numerics.philox import WORD
 from pullback._tree import each
 from pullback.dtypes import as_dtype, uint64
@@ -39,8 +40,30 @@ def ready(graph: Graph) -> Graph:
 
 def prepare(graph: Graph) -> Graph:
     """The graph with kernels made ready, for its shapes or its weights, where there are any."""
-    weights = _weights(graph)
+    weights, graph = _weights(graph), without_residuals(graph)
     return graph._replace(calls=tuple(_prepared(graph, call, weights) for call in graph.calls))
+
+
+def without_residuals(graph: Graph) -> Graph:
+    """The graph with kernels that leave out residuals which no call reads, where they can."""
+    read = set(graph.ends)
+    for call in graph.calls:
+        read.update(call.values)
+    return graph._replace(calls=tuple(_sparing(call, read) for call in graph.calls))
+
+
+def _sparing(call: Call, read: set[Value]) -> Call:
+    op = call.op
+    if not op.in_table or not op.residuals or call.kernel is None:
+        return call
+    count = len(op.outputs)
+    if not read.isdisjoint(call.results[count:]):
+        return call
+    spare = sparing(op, call.kernel)
+    if spare is None:
+        return call
+    foreign = (*call.foreign[:count], *(False for _ in op.residuals))
+    return call._replace(kernel=spare, foreign=foreign)
 
 
 def _weights(graph: Graph) -> dict[Value, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.bodies import run_body
-from pullback._dispatch.fallback import kernel_of
+from pullback._dispatch.choice import kernel_of
 from pullback._dispatch.plan import table_of, widens
 from pullback._dispatch.recording import LOCAL, paused, uncaptured, unseen
 from pullback._dispatch.results import native_arrays

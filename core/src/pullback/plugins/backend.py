@@ -419,6 +419,14 @@ class Backend:
                 return kernel if self.changes >= 0 else observed(self, op_name, kernel)
         return None
 
+    def kernels_taking(self, op_name: str, dtype: DType | None) -> list[Kernel]:
+        """The kernels of `op_name` for `dtype` of the first input, the highest priority first."""
+        return [
+            entry.kernel
+            for entry in self._registered.get(op_name, ())
+            if entry.dtypes is None or dtype in entry.dtypes
+        ]
+
     def in_place(self, op_name: str, kernel: Kernel) -> Kernel | None:
         """A function that does to variables what the kernel of an optimizer's update does.
 

@@ -6,12 +6,17 @@ in `pullback.plugins.kind` and `pullback.plugins.memory`, which are loaded when 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pullback.dtypes import DType
 
+if TYPE_CHECKING:
+    from pullback.spec import Op
+
 Kernel: TypeAlias = Callable[..., Any]
+K = TypeVar("K", bound=Callable[..., Any])
 #: `keep(kernel, kinds, attributes, owners)`, as `Backend.keeper` says.
 Keep: TypeAlias = Callable[..., Kernel | None]
 #: A device of the library below a backend, whatever that is; None where the library has none.
@@ -73,6 +78,44 @@ class Deviation:
 
 #: Op name to its deviations.
 Deviations: TypeAlias = Mapping[str, Deviation | Sequence[Deviation]]
+
+
+def may_decline(kernel: K) -> K:
+    """Says of a kernel that it may return NotImplemented for calls that it does not serve.
+
+    It decides by shapes, attributes and layouts, before it computes. Such a call goes to the next
+    kernel of the op that takes the dtype, by priority, then to a fallback, then to the op's body;
+    for a primitive without any of these it is a MissingKernelError. Calls that it serves cost
+    nothing more.
+
+    Args:
+        kernel: a function whose attributes can be set.
+
+    >>> import pullback as pb
+    >>> from pullback.plugins.records import may_decline
+    >>> @may_decline
+    ... def softmax(x, *, axis):
+    ...     if axis != len(x.shape) - 1:
+    ...         return NotImplemented
+    ...     return fast_softmax_of_rows(x)
+    """
+    kernel.may_decline = True  # type: ignore[attr-defined]
+    return kernel
+
+
+def declines(kernel: Kernel) -> bool:
+    """True if a kernel, or the one that an observer's function is around, may decline calls."""
+    return getattr(getattr(kernel, "__wrapped__", kernel), "may_decline", False)
+
+
+def leaves_out_residuals(op: Op, kernel: Kernel) -> bool:
+    """True if a kernel takes `residuals=False` for a call whose residuals nothing reads."""
+    if not op.residuals:
+        return False
+    try:
+        return "residuals" in inspect.signature(kernel).parameters
+    except (TypeError, ValueError):  # some functions in C
+        return False
 
 
 class RegisteredKernel:
