@@ -54,3 +54,12 @@ def like(structure: Any, values: Iterator[Any]) -> Any:
             return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
         return items
     return None if structure is None else next(values)
+
+
+def mapped(function: Callable[[Any], Any], structure: Any) -> Any:
+    """The same structure with what a function returns in place of each leaf.
+
+    >>> mapped(str, {"a": [1, 2], "b": (3, None)})
+    {'a': ['1', '2'], 'b': ('3', None)}
+    """
+    return like(structure, map(function, leaves(structure)))

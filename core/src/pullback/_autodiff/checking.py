@@ -10,7 +10,7 @@ from pullback import dtypes, errors
 from pullback._autodiff.functional import value_and_grad, whole
 from pullback._autodiff.seeds import unit_seeds
 from pullback._dispatch.convert import from_any
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.ops.complex import imag, real
 from pullback.ops.creation import arange
 from pullback.ops.reductions import sum as sum_of
@@ -153,7 +153,7 @@ def _index(position: int, shape: Shape) -> tuple[int, ...]:
 
 
 def _wide(arg: Any) -> Any:
-    return like(arg, iter([_wide_leaf(leaf) for leaf in leaves(arg)]))
+    return mapped(_wide_leaf, arg)
 
 
 def _wide_leaf(value: Any) -> Any:

@@ -12,7 +12,7 @@ from pullback._autodiff.tape import GradientTape
 from pullback._batching.arrays import BatchDevice, Batched
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING, capturing
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
 from pullback.tensor import Tensor, wrap
@@ -323,7 +323,7 @@ def recorded(value: object) -> Any:
     """A result as a structure of targets: a tensor that no tape has recorded is a constant."""
     if not isinstance(value, (list, tuple, dict)):
         return _target(value)
-    return like(value, iter([_target(leaf) for leaf in leaves(value)]))
+    return mapped(_target, value)
 
 
 def _target(value: object) -> Tensor:
@@ -425,7 +425,7 @@ def stop_gradient(x: object) -> Any:
     3.0
     """
     if isinstance(whole(x), (list, tuple, dict)):
-        return like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
+        return mapped(stop_gradient, x)
     tensor = from_any(x)
     device = tensor._device
     if isinstance(device, BatchDevice):

@@ -11,7 +11,7 @@ from pullback._autodiff.functional import jacobian, recorded, stop_gradient, vjp
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, NO_TAPES, tapes
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.ops.joining import concat
 from pullback.ops.linalg.solvers import solve as dense_solve
 from pullback.ops.manipulation import matrix_transpose, reshape
@@ -67,7 +67,7 @@ def custom_root(
         # It may have tapes of its own.
         with tapes(NO_TAPES):
             x = solver(f, stop_gradient(x0), *args)
-        x = like(x, iter([stop_gradient(leaf) for leaf in leaves(x)]))
+        x = mapped(stop_gradient, x)
         # Tapes learn here which variables it reads.
         _check(x, _tensors(f(x, *args)))
 
@@ -108,7 +108,7 @@ def custom_root(
 
 def _tensors(structure: Any) -> Any:
     """The structure with a tensor in place of each leaf."""
-    return like(structure, iter([from_any(leaf) for leaf in leaves(structure)]))
+    return mapped(from_any, structure)
 
 
 def _dense(f: Callable[..., Any], x: object, args: Sequence[Any], b: object) -> Any:

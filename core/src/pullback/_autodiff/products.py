@@ -9,7 +9,7 @@ from pullback import dtypes, errors
 from pullback._autodiff.custom_gradient import with_rule
 from pullback._autodiff.functional import grad, linearized, vjp, whole
 from pullback._dispatch.convert import from_any
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.ops.creation import full
 from pullback.tensor import Tensor
 
@@ -145,7 +145,7 @@ def custom_jvp(f: Callable[..., tuple[R, Callable[..., Any]]]) -> Callable[..., 
         result, tangent_fn = returned
 
         def transposed(*cotangents: Any) -> list[Any]:
-            zeros = [like(arg, iter([_zeros(leaf) for leaf in leaves(arg)])) for arg in args]
+            zeros = [mapped(_zeros, arg) for arg in args]
             _, pull = vjp(tangent_fn, *zeros)
             pulled = pull(like(result, iter(cotangents)))
             # An argument without a tensor, such as None, has one entry.

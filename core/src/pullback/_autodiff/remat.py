@@ -26,7 +26,7 @@ from pullback._dispatch.recording import (
     node_of,
     reachable,
 )
-from pullback._tree import leaves, like
+from pullback._tree import leaves, mapped
 from pullback.devices import as_device
 from pullback.dtypes import is_floating
 from pullback.tensor import Tensor, wrap
@@ -112,10 +112,7 @@ class Repeated(Generic[P, R]):
             own = Output(state.next_serial(), node, position) if is_moving else CONSTANT
             handles.append(wrap(tensor._array, tensor._device, own))
         given = iter(handles)
-        found: R = like(
-            result,
-            iter([next(given) if type(v) is Tensor else v for v in leaves(result)]),
-        )
+        found: R = mapped(lambda v: next(given) if type(v) is Tensor else v, result)
         return found
 
 
@@ -157,7 +154,7 @@ class _Repeat:
         self._function = function
         given = args, dict(kwargs)
         # What is assigned to parts of a handle or of an array later is not seen.
-        self._given = like(given, iter([_kept(value) for value in leaves(given)]))
+        self._given = mapped(_kept, given)
         self._ambient = [getattr(owner, name) for owner, name, _ in AMBIENT]
         self._device = as_device(None)
         self._values = dict(state.values)
@@ -349,7 +346,7 @@ def _kept(value: Any) -> Any:
 
 def _fresh(structure: Any) -> Any:
     """A structure with new handles: the function may assign parts of them."""
-    return like(structure, iter([_kept(value) for value in leaves(structure)]))
+    return mapped(_kept, structure)
 
 
 def _set(settings: Sequence[Any]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pullback import errors
-from pullback._tree import leaves, like
+from pullback._tree import mapped
 from pullback.data.calls import call
 from pullback.data.elements import Element, as_tensors
 from pullback.data.source import Cursor, ElementSource, Epoch, Position
@@ -46,7 +46,7 @@ class ZipCursor(Cursor):
 
 
 def _first(batch: Element, count: int) -> Element:
-    return like(batch, iter([leaf[:count] for leaf in leaves(batch)]))
+    return mapped(lambda leaf: leaf[:count], batch)
 
 
 class ConcatenateCursor(Cursor):

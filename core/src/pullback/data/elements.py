@@ -10,7 +10,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_data import host_array
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.ops.joining import concat, stack
 from pullback.strings import StringTensor, is_text
 from pullback.tensor import Tensor
@@ -82,7 +82,7 @@ def tuple_like(structure: Element, items: list[Element]) -> Element:
 
 def as_tensors(element: Element) -> Element:
     """Converts the arrays of an element to tensors; strings stay on the host."""
-    return like(element, iter([_tensor(leaf) for leaf in leaves(element)]))
+    return mapped(_tensor, element)
 
 
 def _tensor(leaf: object) -> Tensor | StringTensor | str | bytes:
@@ -104,7 +104,7 @@ def _tensor(leaf: object) -> Tensor | StringTensor | str | bytes:
 
 def as_arrays(element: Element) -> Element:
     """Converts the tensors of an element to NumPy arrays, for other processes and for files."""
-    return like(element, iter([_array(leaf) for leaf in leaves(element)]))
+    return mapped(_array, element)
 
 
 def _array(leaf: object) -> Any:

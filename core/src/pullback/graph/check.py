@@ -105,6 +105,8 @@ def _check_rules(device: Device, call: Call) -> None:
     given = [each(attrgetter("shape"), operand) for operand in call.inputs]
     shapes = op.shape(*given, **call.attributes)
     dtypes = op.dtype(tuple(_dtypes(call.inputs, public)), **call.attributes).outputs
+    if len(dtypes) != len(op.outputs):
+        raise InvalidGraphError(f"{call}: the op's rule gives {len(dtypes)} results")
     listed = shapes if isinstance(shapes, list) else [shapes] * len(dtypes)
     for value, shape, dtype in zip(call.results, listed, dtypes, strict=False):
         if shape is not None and tuple(shape) != value.shape:

@@ -28,7 +28,7 @@ from pullback._dispatch.recording import (
     uncaptured,
 )
 from pullback._symbols import TRACES, Break
-from pullback._tree import each, leaves, like
+from pullback._tree import each, mapped
 from pullback.devices import Device, StandIn, as_device
 from pullback.dtypes import DType, DTypeLike
 from pullback.plugins.backend import Backend
@@ -109,10 +109,10 @@ def shapes_and_reads(
 ) -> tuple[Any, list[Any]]:
     """The result of `eval_shape`, and the variables that the function reads."""
     run = ShapeRun(as_device(None))
-    inside = like((args, kwargs), iter([run.enter(leaf) for leaf in leaves((args, kwargs))]))
+    inside = mapped(run.enter, (args, kwargs))
     with run.running():
         result = f(*inside[0], **inside[1])
-    result = like(result, iter([spec_of(leaf) for leaf in leaves(result)]))
+    result = mapped(spec_of, result)
     return result, [*run.variables.values()]
 
 
@@ -342,27 +342,14 @@ class ShapeRun:
         """Sets a host state for this run."""
         self._states[state] = value
 
-    def effect(self, function: Callable[..., Any], *arguments: object, sets: object = ()) -> None:
-        """Does nothing: what would be called looks at values."""
-
     def when(self, condition: Tensor, function: Callable[[], object]) -> None:
         """Calls a function whose changes count only where a condition holds."""
         function()
 
-    def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
-        """Does nothing: there is no program."""
+    def _nothing(self, *_: object, **__: object) -> None:
+        """What is called looks at values, and there is no program: for tapes all is recorded."""
 
-    def custom_gradient(self, name: str) -> None:
-        """Does nothing: tapes of the function record it."""
-
-    def reads(self, layer: object) -> None:
-        """Does nothing: there is no program."""
-
-    def reads_ambient(self) -> None:
-        """Does nothing: there is no program."""
-
-    def calls(self, function: object, path: str) -> None:
-        """Does nothing: there is no program."""
+    effect = guard = custom_gradient = reads = reads_ambient = calls = _nothing
 
     def reserve(self, generator: object, words: int) -> tuple[int, int]:
         """A key and counter that no generator has reserved."""

@@ -306,18 +306,9 @@ class GraphOp(Op):
             differentiable=True,
             public=False,
             outputs=tuple(f"out{i}" for i in range(outputs)),
-            residuals=(),
-            normalize=None,
-            identity_when=None,
-            identity_element=None,
-            copies_elements=False,
-            view=False,
             update=update,
             family="control",
             index=-1,
-            fixed=False,
-            creates=False,
-            simple=False,
         )
         self.function = function
 

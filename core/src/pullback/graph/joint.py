@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pullback import errors
@@ -11,6 +11,7 @@ from pullback._autodiff.functional import stop_gradient
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.recording import NO_TAPES, Leaf, tapes, uncaptured
 from pullback._symbols import Apart
+from pullback._tree import leaves
 from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph, Pass
 from pullback.graph.capture import Capture
@@ -67,18 +68,6 @@ class Derivative(NamedTuple):
     accessed: bool
 
 
-def tensors_in(value: object) -> Iterator[Tensor]:
-    """The tensors in what a function returned, in order."""
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
-    elif type(value) is Tensor:
-        yield value
-
-
 def differentiated(
     capture: Capture, tape: JointTape, arguments: list[tuple[Part, Tensor, Any]], result: object
 ) -> Derivative:
@@ -98,7 +87,7 @@ def differentiated(
         sources.append(variable)
         values.append(capture._hold(variable).source.value)
     targets, positions, cotangents = [], [], []
-    for position, tensor in enumerate(tensors_in(result)):
+    for position, tensor in enumerate(x for x in leaves(result) if type(x) is Tensor):
         lifted = capture.lift(tensor)
         if is_complex(lifted.dtype):
             raise Apart("returns complex numbers")

@@ -15,7 +15,7 @@ from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import announce_layer, capturing, paused, reject_making
 from pullback._symbols import TRACES
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
@@ -471,7 +471,7 @@ class Layer(Configurable):
                 return astype(value, self.compute_dtype)
             return value
         if isinstance(value, (list, tuple, dict)):
-            return like(value, iter([self._cast(leaf) for leaf in leaves(value)]))
+            return mapped(self._cast, value)
         return value
 
     def _build(self, args: tuple[Any, ...]) -> None:

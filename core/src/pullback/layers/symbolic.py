@@ -19,7 +19,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
 from pullback._dispatch.recording import capturing
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.dtypes import DType, DTypeLike
 from pullback.graph.eval_shape import TensorSpec, shapes_and_reads
 from pullback.graph.host import line_of_program
@@ -263,7 +263,7 @@ def _result(call: SymbolicCall, number: int) -> Any:
         return leaf.specs[number] if isinstance(leaf, SymbolicTensor) else leaf
 
     arguments = call.args, call.kwargs
-    args, kwargs = like(arguments, iter([spec(leaf) for leaf in leaves(arguments)]))
+    args, kwargs = mapped(spec, arguments)
     try:
         result, call.reads = shapes_and_reads(call.function, args, kwargs)
         return result

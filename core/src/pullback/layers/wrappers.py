@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pullback import dtypes, errors
 from pullback._dispatch.recording import paused
 from pullback._masked import Masked
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.layers.convolution_transpose import ConvTranspose
 from pullback.layers.layer import Layer
 from pullback.layers.masks import pass_mask
@@ -92,7 +92,7 @@ class TimeDistributed(Wrapper):
         if type(x) is not Masked or x.mask.ndim > 2:
             return NotImplemented
         y = self(x.values, *args, **kwargs)
-        return like(y, iter([Masked(leaf, x.mask) for leaf in leaves(y)]))
+        return mapped(lambda leaf: Masked(leaf, x.mask), y)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the results (batch, time, ...)."""

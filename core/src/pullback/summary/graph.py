@@ -11,7 +11,7 @@ from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, Node, Output
-from pullback._tree import leaves, like
+from pullback._tree import leaves, mapped
 from pullback.layers import Layer
 from pullback.summary.events import messages
 from pullback.summary.writer import Step, recording
@@ -66,7 +66,7 @@ def graph(model: Layer, *inputs: Any, step: Step = 0, name: str = "model") -> bo
 
 
 def _drawn(model: Layer, inputs: tuple[Any, ...], name: str) -> Iterator[Any]:
-    tensors = [like(value, iter([from_any(leaf) for leaf in leaves(value)])) for value in inputs]
+    tensors = [mapped(from_any, value) for value in inputs]
     intervals: list[_Interval] = []
     known: dict[int, str] = {}
     with GradientTape() as tape:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from pullback._dispatch.general_vjp import pairs
 from pullback._dispatch.recording import (
@@ -106,7 +104,7 @@ def record_call(
     """
     if not outputs:
         return []
-    op = control_op(name, outputs)
+    op = OPS_OF[name](outputs)
     arrays = [each(attrgetter("_array"), operand) for operand in inputs]
     results = capture.trace._run(op, kernel, *arrays, **attributes)
     several = results if isinstance(results, tuple) else (results,)
@@ -179,6 +177,10 @@ def zeros_like(tensor: Tensor, zero: float = 0.0) -> Tensor:
 # Ops ----------------------------------------------------------------------------------------------
 
 
+#: The shape and dtype of a value.
+Kind: TypeAlias = "tuple[Shape, Any]"
+#: For a call, the kinds of what its graphs get, and of what each of them has to give.
+Contract: TypeAlias = "Callable[[Call], tuple[list[Kind], dict[str, list[Kind]]]]"
 #: Makes the op of a name for a number of results.
 OPS_OF: dict[str, Callable[[int], ControlOp]] = {}
 
@@ -190,6 +192,7 @@ def define(
     results: Callable[..., list[tuple[Shape, DType]]],
     function: Callable[..., Any],
     why: str,
+    contract: Contract = lambda call: ([], {}),
 ) -> None:
     """Defines the ops of a name.
 
@@ -201,12 +204,16 @@ def define(
         function: the public function: it takes tensors and attributes, and returns a list of
             tensors.
         why: why it has no body.
+        contract: what the graphs of a call get and give.
     """
     parameters = tuple(Input(parameter, arity) for parameter, arity in inputs.items())
     named = tuple(Attribute(attribute, "Any", False) for attribute in attributes)
 
+    @functools.cache
     def op(outputs: int) -> ControlOp:
-        return ControlOp(name, parameters, named, results, outputs, why, function)
+        made = ControlOp(name, parameters, named, results, outputs, why, function)
+        made.contract = contract
+        return made
 
     OPS_OF[name] = op
 
@@ -214,18 +221,39 @@ def define(
 class ControlOp(GraphOp):
     """The op of a call of graphs, such as branches, for a number of results."""
 
-    __slots__ = ()
+    __slots__ = ("contract",)
+
+    contract: Contract
 
     def check(self, call: Call, check: Callable[[Graph], None]) -> None:
-        """Tests that the graphs fit the call, and each other."""
-        if call.graphs:
-            check_control(call)
+        """Tests that the graphs take what the call gives them, and give what it needs.
+
+        Raises:
+            InvalidGraphError: for one that does not.
+        """
+        given, wanted = self.contract(call)
+        for name, graph in call.graphs.items():
+            for i, entry in enumerate(graph.inputs):
+                if type(entry) is not Argument or entry.position != i:
+                    raise InvalidGraphError(f"{call}: the input {i} of {name} is not an argument")
+            for what, values, kinds in (
+                ("gets", [entry.value for entry in graph.inputs], given),
+                ("gives", graph.outputs, wanted[name]),
+            ):
+                if kinds_in(values) != kinds:
+                    raise InvalidGraphError(
+                        f"{call}: {name} {what} {kinds_in(values)}, and should {what[:-1]} {kinds}"
+                    )
 
 
-@functools.cache
-def control_op(name: str, outputs: int) -> ControlOp:
-    """The op of a name with a number of outputs."""
-    return OPS_OF[name](outputs)
+def kinds_in(*operands: Iterable[Value]) -> list[Kind]:
+    """The shapes and dtypes of the values of operands."""
+    return [(value.shape, value.dtype) for operand in operands for value in operand]
+
+
+def element_kinds(operand: Iterable[Value]) -> list[Kind]:
+    """Those of the elements along the first axes of values."""
+    return [(value.shape[1:], value.dtype) for value in operand]
 
 
 def known_op(name: str, outputs: int) -> Op | None:
@@ -233,67 +261,4 @@ def known_op(name: str, outputs: int) -> Op | None:
     for op in (STOP_GRADIENT, BARRIER):
         if name == op.name:
             return op
-    return control_op(name, outputs) if name in OPS_OF else None
-
-
-# Rules --------------------------------------------------------------------------------------------
-
-
-def check_control(call: Call) -> None:
-    """Tests a call of graphs; for tests.
-
-    Raises:
-        InvalidGraphError: for a graph with other inputs than the call gives it, or other results
-            than the call has.
-    """
-    for name, graph in call.graphs.items():
-        for i, entry in enumerate(graph.inputs):
-            if type(entry) is not Argument or entry.position != i:
-                raise InvalidGraphError(f"{call}: the input {i} of {name} is not an argument")
-    _same(call, "its result", _kinds(call.results), _results(call))
-    given = _inputs(call)
-    for name, graph in call.graphs.items():
-        _same(call, f"the input of {name}", _kinds(entry.value for entry in graph.inputs), given)
-    if "test" in call.attributes:
-        outputs = _kinds(call.attributes["test"].outputs)
-        _same(call, "the condition", outputs, [((), np.dtype(bool))])
-    if call.op.name in ("scan", "while_loop"):
-        carry: Any = call.inputs[1]
-        outputs = call.attributes["body"].outputs[: len(carry)]
-        _same(call, "the carry", _kinds(outputs), _kinds(carry))
-
-
-def _inputs(call: Call) -> list[Any]:
-    """The kinds of what the graphs of a call get."""
-    rows: list[Any] = []
-    if call.op.name == "scan":
-        *before, xs = call.inputs
-        elements: Any = xs
-        rows = [(x.shape[1:], x.dtype) for x in elements]
-    elif call.op.name == "while_loop":
-        before = list(call.inputs)
-    else:
-        before = list(call.inputs[1:])
-    listed: Any = before
-    return [kind for operand in listed for kind in _kinds(operand)] + rows
-
-
-def _results(call: Call) -> list[Any]:
-    if call.op.name != "scan":
-        first = next(reversed(call.graphs.values()))
-        for graph in call.graphs.values():
-            if "test" not in call.attributes:
-                _same(call, "a branch", _kinds(graph.outputs), _kinds(first.outputs))
-        return _kinds(first.outputs)
-    carries, length = call.attributes["carries"], call.attributes["length"]
-    kinds = _kinds(call.attributes["body"].outputs)
-    return [*kinds[:carries], *(((length, *shape), dtype) for shape, dtype in kinds[carries:])]
-
-
-def _kinds(values: Iterable[Value]) -> list[Any]:
-    return [(value.shape, value.dtype) for value in values]
-
-
-def _same(call: Call, what: str, kinds: list[Any], expected: list[Any]) -> None:
-    if kinds != expected:
-        raise InvalidGraphError(f"{call}: {what} is {kinds}, and should be {expected}")
+    return OPS_OF[name](outputs) if name in OPS_OF else None

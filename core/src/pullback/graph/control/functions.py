@@ -17,8 +17,8 @@ from pullback._dispatch.arguments import as_list
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, capturing, reject_use
 from pullback._tree import leaves, like
-from pullback.graph.control import branches as captured_branches
 from pullback.graph.control import loops, vjp
+from pullback.graph.control.branches import choose, chosen
 from pullback.graph.control.structures import (
     check_alike,
     checked_function,
@@ -66,17 +66,12 @@ def cond(pred: object, true_fn: Callable[..., R], false_fn: Callable[..., R], *o
         InputTypeError: for functions that do not take these arguments.
     """
     choice = predicate("pb.cond", "pred", pred)
-    true_fn = checked_function("pb.cond", "true_fn", true_fn, "the operands")
-    false_fn = checked_function("pb.cond", "false_fn", false_fn, "the operands")
-    given = tuple(map(operands, operands_))
-    if isinstance(choice, bool):
-        result: R = tensors((true_fn if choice else false_fn)(*given))
-        return result
-    if LOCAL.state.runs or has_shapes_alone():
-        both = (false_fn, true_fn)
-        return captured_branches.switch_items("pb.cond", choice.astype("int32"), both, given)  # type: ignore[no-any-return]
-    found: R = captured_branches.cond(choice, (true_fn, false_fn), given)
-    return found
+    functions = {
+        argument: checked_function("pb.cond", argument, f, "the operands")
+        for argument, f in (("true_fn", true_fn), ("false_fn", false_fn))
+    }
+    result: R = choose("cond", choice, functions, [*map(operands, operands_)])
+    return result
 
 
 def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any) -> R:
@@ -101,22 +96,15 @@ def switch(index: object, branches: Sequence[Callable[..., R]], *operands_: Any)
         ShapeError: for an index of several elements.
         InputTypeError: for functions that do not take these arguments.
     """
-    functions = tuple(
-        checked_function("pb.switch", f"branches[{i}]", f, "the operands")
+    functions = {
+        f"branches[{i}]": checked_function("pb.switch", f"branches[{i}]", f, "the operands")
         for i, f in enumerate(as_list(branches, "pb.switch: branches", "functions"))
-    )
+    }
     if not functions:
         raise errors.InputValueError("pb.switch: branches is empty; give one function or more")
     choice = integer("pb.switch", "index", index)
-    given = tuple(map(operands, operands_))
-    if isinstance(choice, int):
-        chosen = functions[captured_branches.nearest(choice, len(functions))]
-        result: R = tensors(chosen(*given))
-        return result
-    if LOCAL.state.runs or has_shapes_alone():
-        return captured_branches.switch_items("pb.switch", choice, functions, given)  # type: ignore[no-any-return]
-    found: R = captured_branches.switch(choice, functions, given)
-    return found
+    result: R = choose("switch", choice, functions, [*map(operands, operands_)])
+    return result
 
 
 def scan(
@@ -278,9 +266,7 @@ def while_loop(
         if not (goes_on if isinstance(goes_on, bool) else _any_goes_on(goes_on)):
             break
         after = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
-        carry = (
-            after if isinstance(goes_on, bool) else captured_branches.chosen(goes_on, after, carry)
-        )
+        carry = after if isinstance(goes_on, bool) else chosen(goes_on, after, carry)
         steps += 1
     result: C = carry
     return result

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, capturing, uncaptured
 from pullback._symbols import Break
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.devices import Device
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
 from pullback.graph.capture import Capture
 from pullback.graph.control.branches import CALLS
 from pullback.graph.control.call import (
+    Kind,
     capture_now,
     code_of,
     define,
+    element_kinds,
     is_tracked,
+    kinds_in,
     lifted,
     one_or_all,
     record_call,
@@ -30,11 +35,11 @@ from pullback.graph.control.call import (
 from pullback.graph.control.structures import check_alike, predicate, tensors
 from pullback.graph.control.subtrace import OnlyOutside, Outside, Section, joined, section
 from pullback.graph.eval_shape import TensorSpec, eval_shape
-from pullback.graph.graph import Graph, kinds_of
+from pullback.graph.graph import Call, Graph, Value, kinds_of
 from pullback.ops.creation import arange, full
 from pullback.ops.joining import concat, stack, unstack
 from pullback.ops.manipulation import broadcast_to, reshape
-from pullback.plugins.records import Native
+from pullback.plugins.records import Kernel, Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor, wrap
@@ -121,7 +126,7 @@ def _in_segments(
         return scan(f, inner, x, size, reverse, False)
 
     def tail(inner: Any) -> tuple[Any, Any]:
-        rest = like(xs, iter([x[whole:] for x in leaves(xs)]))
+        rest = mapped(lambda x: x[whole:], xs)
         return scan(f, inner, rest, length - whole, reverse, False)
 
     end = None
@@ -139,7 +144,7 @@ def _in_segments(
 
 def empty_results(f: Callable[..., Any], carry: object, xs: object) -> Any:
     """The results of a scan without steps."""
-    one = like(xs, iter([TensorSpec(x.shape[1:], x.dtype) for x in leaves(xs)]))
+    one = mapped(lambda x: TensorSpec(x.shape[1:], x.dtype), xs)
     result = eval_shape(lambda carry, x: tensors(pair(f(carry, x))[1]), carry, one)
     empty = [full((0, *spec.shape), 0, dtype=spec.dtype) for spec in leaves(result)]
     return like(result, iter(empty))
@@ -417,44 +422,32 @@ def _repeated(
 # The kernels.
 
 
-class ScanKernel:
+def _scan_kernel(body: Graph, carries: int, length: int, reverse: bool) -> Kernel:
     """Runs the graph of a step for each element."""
+    code, device, order = code_of(body, "step"), body.device, _order(length, reverse)
 
-    def __init__(self, body: Graph, carries: int, length: int, reverse: bool) -> None:
-        self._code = code_of(body, "step")
-        self._body = body
-        self._carries = carries
-        self._order = _order(length, reverse)
-
-    def __call__(
-        self, consts: list[Native], init: list[Native], xs: list[Native], **_: object
-    ) -> Any:
-        """Returns the last carry, and the results stacked."""
-        body, carries, device = self._body, self._carries, self._body.device
+    def run(consts: list[Native], init: list[Native], xs: list[Native], **_: object) -> Any:
         elements = [[x._array for x in unstack(wrap(array, device))] for array in xs]
-        carry, columns = _scanned(self._code, consts, init, elements, carries, self._order)
+        carry, columns = _scanned(code, consts, init, elements, carries, order)
         tensors = [[wrap(array, device) for array in column] for column in columns]
         results = _stacked(body, carries, tensors, device)
         return one_or_all((*carry, *(result._array for result in results)))
 
+    return run
 
-class WhileKernel:
+
+def _while_kernel(test: Graph, body: Graph, maximum: int | None) -> Kernel:
     """Runs the graph of a step while that of the condition gives true."""
+    tested, code = code_of(test, "condition"), code_of(body, "step")
+    item = body.device.backend.item
 
-    def __init__(self, test: Graph, body: Graph, maximum: int | None) -> None:
-        self._test = code_of(test, "condition")
-        self._code = code_of(body, "step")
-        self._item = body.device.backend.item
-        self._maximum = maximum
+    def goes_on(*arrays: Native) -> object:
+        return item(tested(*arrays)[0])
 
-    def __call__(self, consts: list[Native], init: list[Native], **_: object) -> Any:
-        """Returns the last carry."""
-        test, item = self._test, self._item
+    def run(consts: list[Native], init: list[Native], **_: object) -> Any:
+        return one_or_all(tuple(_repeated(goes_on, code, consts, init, maximum)))
 
-        def goes_on(*arrays: Native) -> object:
-            return item(test(*arrays)[0])
-
-        return one_or_all(tuple(_repeated(goes_on, self._code, consts, init, self._maximum)))
+    return run
 
 
 # ---------------------------------------------------------------------------------------------
@@ -491,7 +484,7 @@ def _call_scan(
         "states": states,
         "saved": saved,
     }
-    kernel = ScanKernel(body, carries, length, reverse)
+    kernel = _scan_kernel(body, carries, length, reverse)
     results = record_call(capture, "scan", kernel, inputs, attributes, len(body.outputs))
     return results[:outputs]
 
@@ -544,7 +537,7 @@ def _call_while(
             )
         return _while_as_scan(inputs[0], inputs[1], test, body, maximum, states)
     attributes = {"test": test, "body": body, "maximum": maximum, "states": states}
-    kernel = WhileKernel(test, body, maximum)
+    kernel = _while_kernel(test, body, maximum)
     return record_call(capture, "while_loop", kernel, inputs, attributes, len(body.outputs))
 
 
@@ -570,6 +563,19 @@ def _scan_kinds(
     return [*kinds[:carries], *(((length, *shape), dtype) for shape, dtype in kinds[carries:])]
 
 
+def _scan_contract(call: Call) -> tuple[list[Kind], dict[str, list[Kind]]]:
+    consts, carry, xs = cast("tuple[tuple[Value, ...], ...]", call.inputs)
+    given = [*kinds_in(consts, carry), *element_kinds(xs)]
+    rows = call.results[call.attributes["carries"] :]
+    return given, {"body": [*kinds_in(carry), *element_kinds(rows)]}
+
+
+def _while_contract(call: Call) -> tuple[list[Kind], dict[str, list[Kind]]]:
+    consts, carry = cast("tuple[tuple[Value, ...], ...]", call.inputs)
+    truth: list[Kind] = [((), np.dtype(bool))]
+    return kinds_in(consts, carry), {"test": truth, "body": kinds_in(carry)}
+
+
 def _while_kinds(*, body: Graph, **_: object) -> list[tuple[Shape, DType]]:
     return kinds_of(body, body.outputs)
 
@@ -581,6 +587,7 @@ define(
     _scan_kinds,
     _call_scan,
     "A body would be as long as the loop.",
+    _scan_contract,
 )
 define(
     "while_loop",
@@ -589,4 +596,5 @@ define(
     _while_kinds,
     _call_while,
     "The number of steps is known at the run alone.",
+    _while_contract,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -12,16 +12,16 @@ from pullback import errors
 from pullback._autodiff.functional import stop_gradient
 from pullback._dispatch.recording import CONSTANT, NO_TAPES, effect, tapes
 from pullback._symbols import HostNumber
-from pullback._tree import leaves, like
+from pullback._tree import leaves, like, mapped
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType
-from pullback.graph.control.call import capture_now, control_op, define, lifted, one_or_all
+from pullback.graph.control.call import OPS_OF, capture_now, define, lifted, one_or_all
 from pullback.graph.control.structures import check_alike, operands, tensors
 from pullback.graph.control.subtrace import InnerCapture
-from pullback.graph.eval_shape import has_shapes_alone
+from pullback.graph.eval_shape import TensorSpec, has_shapes_alone
 from pullback.graph.trace import FunctionTrace
 from pullback.ops.creation import full
-from pullback.plugins.records import Native
+from pullback.plugins.records import Kernel, Native
 from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor, wrap
@@ -91,14 +91,17 @@ def py_function(f: Callable[..., object], *args: Any, result: R = None) -> R:  #
     capture = capture_now()
     expected = tensors(result)
     if has_shapes_alone():
-        return like(expected, iter([stop_gradient(leaf) for leaf in leaves(expected)]))  # type: ignore[no-any-return]
+        return mapped(stop_gradient, expected)  # type: ignore[no-any-return]
     given = operands(args)
     called = HostFunction(f, given, expected)
     if capture is None:
         found: R = like(expected, iter(called.tensors([x for x in leaves(given) if _is_tensor(x)])))
         return found
     if not leaves(expected):
-        effect(_Effect(f, given), *[x for x in leaves(given) if _varies(x)])
+        blanks = Blanks(given, _varies)
+        # A program calls it at its end, with the tensors and numbers of the run.
+        varying = [x for x in leaves(given) if _varies(x)]
+        effect(lambda *values: f(*blanks.filled(values)), *varying)
         return result
     inputs = [x for x in leaves(given) if _is_tensor(x)]
     kinds = tuple((x.shape, x.dtype) for x in leaves(expected))
@@ -118,76 +121,59 @@ class HostFunction:
     def __init__(self, f: Callable[..., object], args: object, expected: object) -> None:
         self._f = f
         self._name = getattr(f, "__name__", type(f).__name__)
-        self._args = like(args, iter([_TENSOR if _is_tensor(x) else x for x in leaves(args)]))
+        self._args = Blanks(args, _is_tensor)
         # Its tensors may belong to a trace; what is compared is like them.
-        self._expected = like(expected, iter([_Like(x.shape, x.dtype) for x in leaves(expected)]))
+        self._expected = mapped(lambda x: TensorSpec(x.shape, x.dtype), expected)
 
     def __repr__(self) -> str:
         return self._name
 
     def tensors(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The tensors in what the function returns for tensors."""
-        values = iter(inputs)
-        args = like(
-            self._args, iter([next(values) if x is _TENSOR else x for x in leaves(self._args)])
-        )
-        result = tensors(self._f(*args))
+        result = tensors(self._f(*self._args.filled(inputs)))
         advice = "result= gives its shapes and dtypes: convert with pb.asarray(x, dtype=...)"
         first = f"{self._name} returned"
         check_alike("pb.py_function", first, result, "and result is", self._expected, advice)
         return [stop_gradient(tensor) for tensor in leaves(result)]
 
 
-class _Effect:
-    """A function that a program calls at its end, with the tensors and numbers of the run.
+class Blanks:
+    """Arguments with blanks for the values that come at each call.
 
     Args:
-        f: the function.
-        args: its arguments.
+        args: the arguments.
+        is_blank: returns whether a value is such a one.
     """
 
-    def __init__(self, f: Callable[..., object], args: Any) -> None:
-        self._f = f
-        self._args = like(args, iter([_TENSOR if _varies(x) else x for x in leaves(args)]))
+    def __init__(self, args: Any, is_blank: Callable[[object], bool]) -> None:
+        self._args = mapped(lambda x: _BLANK if is_blank(x) else x, args)
 
-    def __call__(self, *values: Any) -> None:
-        given = iter(values)
-        flat = [next(given) if x is _TENSOR else x for x in leaves(self._args)]
-        self._f(*like(self._args, iter(flat)))
+    def filled(self, values: Iterable[object]) -> Any:
+        """The arguments with values in place of the blanks, in their order."""
+        rest = iter(values)
+        return mapped(lambda x: next(rest) if x is _BLANK else x, self._args)
 
 
 def _varies(value: object) -> bool:
     return type(value) in (Tensor, HostNumber)
 
 
-class _Like:
-    """The kind of a tensor."""
-
-    def __init__(self, shape: Shape, dtype: DType) -> None:
-        self.shape = shape
-        self.dtype = dtype
-
-
-_TENSOR = object()
+_BLANK = object()
 
 
 def _is_tensor(value: object) -> bool:
     return type(value) is Tensor
 
 
-class HostKernel:
+def _host_kernel(function: HostFunction, device: Device) -> Kernel:
     """Calls a function with tensors of native arrays."""
 
-    def __init__(self, function: HostFunction, device: Device) -> None:
-        self._function = function
-        self._device = device
+    def run(args: list[Native], **_: object) -> Any:
+        with beside_traces(device):
+            results = function.tensors([wrap(array, device) for array in args])
+            return one_or_all([tensor.to(device)._array for tensor in results])
 
-    def __call__(self, args: list[Native], **_: object) -> Any:
-        """Returns the native arrays of the results."""
-        with beside_traces(self._device):
-            inputs = [wrap(array, self._device) for array in args]
-            results = [tensor.to(self._device)._array for tensor in self._function.tensors(inputs)]
-        return one_or_all(results)
+    return run
 
 
 @contextmanager
@@ -205,7 +191,7 @@ def _call(
     if capture is None:
         return function.tensors(args)
     (args,) = lifted(capture, [args])
-    kernel = HostKernel(function, capture.real_device)
+    kernel = _host_kernel(function, capture.real_device)
 
     def zeros(*_: object, **__: object) -> Any:
         device = capture.real_device
@@ -213,7 +199,7 @@ def _call(
 
     # In a branch or step the values are examples, which the function should not get.
     example = zeros if isinstance(capture, InnerCapture) else kernel
-    op = control_op("py_function", len(kinds))
+    op = OPS_OF["py_function"](len(kinds))
     arrays = [tensor._array for tensor in args]
     attributes = {"function": function, "kinds": kinds}
     found = capture.trace._run(op, example, arrays, **attributes)

@@ -13,7 +13,7 @@ from pullback._batching.arrays import BatchDevice
 from pullback._dispatch.convert import as_tensor, from_any
 from pullback._dispatch.recording import capturing
 from pullback._hints import is_of_call
-from pullback._tree import leaves, like
+from pullback._tree import leaves, mapped
 from pullback.dtypes import bool_
 from pullback.tensor import Tensor, wrap
 
@@ -36,7 +36,7 @@ def handle(value: object) -> Tensor:
 
 def tensors(structure: object) -> Any:
     """The structure with a tensor for each value."""
-    return like(structure, iter([handle(value) for value in leaves(structure)]))
+    return mapped(handle, structure)
 
 
 def checked_function(name: str, argument: str, f: Callable[..., R], takes: str) -> Callable[..., R]:
@@ -65,15 +65,8 @@ def checked_function(name: str, argument: str, f: Callable[..., R], takes: str) 
 
 def operands(structure: object) -> Any:
     """The structure with new handles of its tensors and arrays; other values are as they are."""
-    return like(
-        structure,
-        iter(
-            [
-                handle(value) if type(value) in (Tensor, np.ndarray) else value
-                for value in leaves(structure)
-            ]
-        ),
-    )
+    kinds = (Tensor, np.ndarray)
+    return mapped(lambda value: handle(value) if type(value) in kinds else value, structure)
 
 
 def form(structure: object) -> Any:

@@ -86,9 +86,11 @@ def _branches(name: str) -> Callable[..., list[Tensor | None]]:
 
             return run
 
-        functions = [branch(graph) for graph in attributes["branches"]]
-        names = [f"the gradient of branches[{i}]" for i in range(len(functions))]
-        parts = traced_branches(name, choice, functions, names)
+        functions = {
+            f"the gradient of branches[{i}]": branch(graph)
+            for i, graph in enumerate(attributes["branches"])
+        }
+        parts = traced_branches(name, choice, functions)
         result: list[Tensor | None] = [None] * len(wanted)
         for position, part in zip(sources, parts, strict=True):
             is_there = position in connected or position in before

@@ -99,9 +99,7 @@ def encode(value: object, leaf: Callable[[object], JSON | None]) -> JSON:
     if isinstance(value, tuple):
         return _tagged("tuple", [encode(item, leaf) for item in value])
     if isinstance(value, dict):
-        if not all(type(key) is str for key in value):
-            raise CannotBeSavedError(f"has a dict with keys that are not texts: {[*value]}")
-        return _tagged("dict", {key: encode(item, leaf) for key, item in value.items()})
+        return _dict_data({key: encode(item, leaf) for key, item in value.items()})
     if isinstance(value, slice):
         parts = (value.start, value.stop, value.step)
         return _tagged("slice", [encode(part, leaf) for part in parts])
@@ -148,6 +146,12 @@ def decode(data: JSON, kinds: Kinds) -> Any:
         if kind == "complex" and len(items) == 2 and {*map(type, items)} <= {int, float}:
             return complex(*items)
     raise ValueError(f"it holds a value of the unknown kind {kind!r}: {str(value)[:80]}")
+
+
+def _dict_data(items: dict[Any, JSON]) -> JSON:
+    if not all(type(key) is str for key in items):
+        raise CannotBeSavedError(f"has a dict with keys that are not texts: {[*items]}")
+    return _tagged("dict", items)
 
 
 def _tagged(kind: str, value: JSON) -> JSON:
@@ -536,46 +540,32 @@ def _arguments(program: Program, numbers: dict[str, list[str]]) -> list[JSON]:
     def form(part: Part) -> Any:
         if part.kind in ("list", "tuple"):
             items = [form(item) for item in part.parts]
-            return items if part.kind == "list" else tuple(items)
+            return items if part.kind == "list" else _tagged("tuple", items)
         if part.kind == "dict":
             keys = [name for _, name in part.form[1]]
-            return dict(zip(keys, map(form, part.parts), strict=True))
+            return _dict_data(dict(zip(keys, map(form, part.parts), strict=True)))
         if part.kind in ("tensor", "array"):
-            return _SavedTensor("tensor", next(names))
+            return _tagged("tensor", next(names))
         if part.kind == "number":
-            return _SavedTensor("number", numbers.get(next(names), []))
+            return _tagged("number", numbers.get(next(names), []))
         if part.kind == "object":
             raise CannotBeSavedError(f"has the argument {part.path}, an object of {part}")
-        return part.value
+        return encode(part.value, lambda value: None)
 
     signature = program.signature
     parts = [(p.path, False, p) for p in signature.positional]
     parts += [(name, True, p) for name, p in signature.named.items()]
-    return [
-        {"name": name, "keyword": keyword, "of": _encoded(form(part))}
-        for name, keyword, part in parts
-    ]
-
-
-class _SavedTensor:
-    """An argument that differs from call to call."""
-
-    def __init__(self, kind: str, value: JSON) -> None:
-        self.data = {"$": kind, "value": value}
-
-
-def _encoded(form: object) -> JSON:
-    return encode(form, lambda value: value.data if type(value) is _SavedTensor else None)
+    return [{"name": name, "keyword": keyword, "of": form(part)} for name, keyword, part in parts]
 
 
 def _result_data(value: object) -> JSON | None:
     if type(value) is ResultTensor:
-        return {"$": "output", "value": value.position}
+        return _tagged("output", value.position)
     if type(value) is ResultItems:
         if isinstance(value.template, dict):
             return encode(dict(zip(value.template, value.items, strict=True)), _result_data)
         items = [encode(item, _result_data) for item in value.items]
-        return items if isinstance(value.template, list) else {"$": "tuple", "value": items}
+        return items if isinstance(value.template, list) else _tagged("tuple", items)
     if type(value) is HostNumber:
         raise CannotBeSavedError("returns a number that Python works out at each call")
     return None

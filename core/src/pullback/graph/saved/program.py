@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,6 +23,7 @@ from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING
 from pullback._replacing import actual, as_path
 from pullback._symbols import HostNumber
+from pullback._tree import leaves
 from pullback.devices import Device, as_device
 from pullback.graph import joint
 from pullback.graph.call_graph import run_ops
@@ -304,7 +306,7 @@ def program_of(
         raise ValueError("it lacks its name, its arguments, its graph or its result")
     graph = graph_of(content["graph"], arrays, device)
     parameters = parameters_of(content["arguments"])
-    of_arguments = [n for p in parameters for leaf in leaves(p.form) for n in leaf.names]
+    of_arguments = [n for p in parameters for leaf in p.leaves for n in leaf.names]
     if sorted(of_arguments) != sorted(entry.value.name for entry in graph.inputs):
         raise ValueError("its arguments are not the inputs of its graph")
     return LoadedProgram(name, parameters, graph, _result_of(content["result"], graph))
@@ -329,7 +331,8 @@ def _result_of(data: JSON, graph: Graph) -> Callable[[Sequence[Tensor]], Any]:
 # Arguments ----------------------------------------------------------------------------------------
 
 
-class ParameterLeaf(NamedTuple):
+@dataclass(frozen=True)
+class ParameterLeaf:
     """An argument that differs from call to call: a tensor, or a float.
 
     `names` are the inputs of the graph that it is: one for a tensor, one for each dtype in which a
@@ -348,21 +351,9 @@ class Parameter(NamedTuple):
     form: Any
 
     @property
-    def is_constant(self) -> bool:
-        """True if a call may leave it out."""
-        return next(leaves(self.form), None) is None
-
-
-def leaves(form: object) -> Iterator[ParameterLeaf]:
-    """The leaves of a form, in order."""
-    if type(form) is ParameterLeaf:
-        yield form
-    elif isinstance(form, (list, tuple)):
-        for item in form:
-            yield from leaves(item)
-    elif isinstance(form, dict):
-        for item in form.values():
-            yield from leaves(item)
+    def leaves(self) -> list[ParameterLeaf]:
+        """What differs from call to call, in order; a parameter without any may be left out."""
+        return [leaf for leaf in leaves(self.form) if type(leaf) is ParameterLeaf]
 
 
 def parameters_of(data: JSON) -> list[Parameter]:
@@ -447,7 +438,7 @@ class Binding:
         for parameter in self._parameters:
             if parameter.name in given:
                 self._match(parameter.form, given.pop(parameter.name), parameter.name, found)
-            elif not parameter.is_constant:
+            elif parameter.leaves:
                 self._reject(f"{parameter.name} is missing")
         if given:
             self._reject(f"got {', '.join(given)} as well")
