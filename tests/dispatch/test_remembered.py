@@ -337,3 +337,18 @@ def mixed(names):
 def test_mixed_dtypes(remembered):
     with np.errstate(all="ignore"):
         remembered.check(mixed(("add", "divide", "less", "pow", "matmul")), 0, rounds=2, most=500)
+
+
+def test_one_input_and_three_of_other_dtypes(remembered):
+    """Dtypes that an op converts before its kernel, alone, in threes and as arrays of NumPy's."""
+    calls = {}
+    for kind in dtypes.ALL:
+        x = pb.asarray([1, 0, 3, 2], dtype=kind)
+        for name in ("sqrt", "exp", "mean", "fft", "softmax", "logical_not"):
+            calls[name, str(kind)] = lambda name=name, x=x: OPS[name].function(x)
+        for other in ("bool", "int32", "float16", "float32", "complex64"):
+            y = pb.ones(4, dtype=other)
+            calls["where", str(kind), other] = lambda x=x, y=y: pb.where(y > 0, x, y)
+            calls["array", str(kind), other] = lambda x=x, y=y: (x + y.numpy(), y.numpy()[1] * x)
+    with np.errstate(all="ignore"):
+        remembered.check(calls, 0, rounds=2, most=300)

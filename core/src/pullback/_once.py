@@ -5,13 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import wraps
+from types import NoneType
 from typing import Any, TypeVar
 from weakref import ref
 
-__all__ = ["once_for_each", "remembered"]
+__all__ = ["KEYS", "key_of", "once_for_each", "remembered"]
 
 #: The number of calls that `remembered` keeps of a function.
 _MANY = 1024
+#: The types of attributes that are keys as they are.
+KEYS = frozenset({int, str, NoneType})
 
 _Object = TypeVar("_Object")
 _Found = TypeVar("_Found")
@@ -55,6 +58,14 @@ def _key(value: Any) -> Any:
         raise _NoKeyError from None
 
 
+def key_of(value: Any) -> Any:
+    """What stands for an attribute in a key of `remembered`; what no key has for other values."""
+    try:
+        return _key(value)
+    except _NoKeyError:
+        return _NoKeyError
+
+
 def remembered(function: Callable[..., _Found]) -> Callable[..., _Found]:
     """Has a function of shapes, and of attributes as callers pass them, look once at each call.
 
@@ -67,8 +78,7 @@ def remembered(function: Callable[..., _Found]) -> Callable[..., _Found]:
     def of(shapes: Any, /, **attributes: object) -> _Found:
         values = []
         for value in attributes.values():
-            kind = type(value)
-            if kind is not int and kind is not str and value is not None:
+            if type(value) not in KEYS:
                 try:
                     value = _key(value)
                 except _NoKeyError:
@@ -83,4 +93,6 @@ def remembered(function: Callable[..., _Found]) -> Callable[..., _Found]:
         return found
 
     of.cache_clear = kept.clear  # type: ignore[attr-defined]
+    # Specialized code looks here before it calls.
+    of.kept = kept  # type: ignore[attr-defined]
     return of

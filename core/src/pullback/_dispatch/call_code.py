@@ -38,6 +38,7 @@ from pullback._dispatch.recording import (
 )
 from pullback._dispatch.results import reject
 from pullback._hints import reject_keywords
+from pullback._once import KEYS, key_of
 from pullback._symbols import TRACES
 from pullback._views import base_of
 from pullback.devices import as_device
@@ -90,6 +91,9 @@ def namespace(op: Op) -> dict[str, Any]:
         "_SEQUENCES": (tuple, list),
         **{f"_plain_{form}": function for form, function in PLAIN.items()},
         "_normalize": op.normalize,
+        "_kept": getattr(op.normalize, "kept", None),
+        "_KEYS": KEYS,
+        "_key_of": key_of,
         "_check": op.normalize.rule if isinstance(op.normalize, shapes.Checked) else None,
         "_scalars": op.scalars,
         "_forms": op.forms,
@@ -399,9 +403,19 @@ def _write_canonical(source: Source, op: Op, arrays: list[str]) -> None:
     keywords = [f"{a.name}={a.name}" for a in op.attributes]
     if isinstance(op.normalize, shapes.Checked):
         source.line(f"_check({', '.join([*input_shapes, *keywords])})")
+        return
+    call = f"_canonical = _normalize({', '.join([tuple_of(input_shapes), *keywords])})"
+    if hasattr(op.normalize, "kept"):
+        names = [a.name for a in op.attributes]
+        values = [f"{name} if type({name}) in _KEYS else _key_of({name})" for name in names]
+        source.line(
+            f"_canonical = _kept.get({tuple_of([*input_shapes, *map(repr, names), *values])})"
+        )
+        with source.block("if _canonical is None:"):
+            source.line(call)
     else:
-        source.line(f"_canonical = _normalize({', '.join([tuple_of(input_shapes), *keywords])})")
-        source.lines(f"{a.name} = _canonical[{a.name!r}]" for a in op.attributes)
+        source.line(call)
+    source.lines(f"{a.name} = _canonical[{a.name!r}]" for a in op.attributes)
 
 
 def _test_of_form(attribute: Attribute) -> str:

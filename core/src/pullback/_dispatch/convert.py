@@ -31,6 +31,8 @@ from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
 _CACHED_SCALARS = 4096
+#: NumPy's arrays, and the types of their elements, without subclasses of others.
+_ARRAYS = frozenset({np.ndarray, *[dtype.type for dtype in dtypes.ALL if dtype.kind in "biufc"]})
 
 
 def as_tensor(value: object) -> Tensor | None:
@@ -357,11 +359,36 @@ def alike(op: Op, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     return x1, x2
 
 
-def beside_numbers(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Tensors, and Python numbers in the dtypes that `align_inputs` has found for such a call.
+def arrays_beside(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values with NumPy's arrays and scalars as tensors on the device of a tensor among them.
+
+    What needs more than that, such as big-endian numbers, stays as it is.
+    """
+    device: Device | None = None
+    arrays = False
+    for value in values:
+        if type(value) is Tensor:
+            device = device or value._device
+        elif type(value) in _ARRAYS:
+            arrays = True
+    if device is None or not arrays:
+        return values
+    known = device.backend.dtypes
+    return tuple(
+        [
+            from_host(np.asarray(value), None, device)
+            if type(value) in _ARRAYS and value.dtype in known
+            else value
+            for value in values
+        ]
+    )
+
+
+def converted(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The inputs in the dtypes that `align_inputs` has found for such a call, numbers as tensors.
 
     Returns:
-        The inputs as tensors; None for a call that needs more, or is the first of its kind.
+        None for a call that needs more, is the first of its kind, or has all of this.
     """
     device: Device | None = None
     key: list[Any] = []
@@ -385,20 +412,34 @@ def beside_numbers(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
     # The device comes first: dtypes of two libraries are not to be compared.
     found = op.scalars.get((device, *key))
     if found is None:
-        found = _numbers_beside(op, values, device)
+        found = _conversions(op, values, device)
         if found is None:
             return None
-        if all(x is None or is_cached(value) for x, value in zip(found, values, strict=True)):
+        if all(type(value) not in SCALAR_TYPES or is_cached(value) for value in values):
             if len(op.scalars) >= _CACHED_SCALARS:
                 op.scalars.clear()
             op.scalars[device, *key] = found
-    return tuple([value if x is None else x for x, value in zip(found, values, strict=True)])
+    if not found:
+        return None
+    # They have been converted by `astype` before, which has checked the dtypes.
+    try:
+        return tuple(
+            [
+                value if x is None else x if type(x) is Tensor else OPERATORS.convert(value, x)
+                for x, value in zip(found, values, strict=True)
+            ]
+        )
+    except errors.PullbackError as error:
+        raise wrap_op_error(op, error) from error.__cause__
 
 
-def _numbers_beside(
+def _conversions(
     op: Op, values: tuple[Any, ...], device: Device
-) -> tuple[Tensor | None, ...] | None:
-    """The numbers in a call as tensors, with None in the place of all other inputs."""
+) -> tuple[Tensor | DType | None, ...] | None:
+    """For each input the tensor of a number, the dtype to convert a tensor to, or None.
+
+    Nothing at all for inputs that specialized code takes as they are, or looks up by itself.
+    """
     public = device.backend.public_dtypes
     operands = tuple(
         [
@@ -409,18 +450,19 @@ def _numbers_beside(
     resolved = op.resolutions.get(operands)
     if resolved is None:
         return None
-    numbers: list[Tensor | None] = []
+    found: list[Tensor | DType | None] = []
     for value, operand, dtype in zip(values, operands, resolved, strict=True):
         if type(value) is Tensor or value is None:
-            if operand is not dtype:
-                return None
-            numbers.append(None)
+            found.append(None if operand == dtype else dtype)
             continue
         try:
-            numbers.append(constant(value, dtype, device))  # type: ignore[arg-type]
+            found.append(constant(value, dtype, device))  # type: ignore[arg-type]
         except errors.PullbackError:
             return None  # `align_inputs` names the op in the error
-    return tuple(numbers)
+    kinds = [type(x) for x in found if x is not None]
+    if not kinds or (len(values) == 2 and kinds == [Tensor]):
+        return ()
+    return tuple(found)
 
 
 def reject_traced(*devices: Device) -> None:

@@ -22,8 +22,9 @@ from pullback._dispatch.arguments import dtype_remark
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.convert import (
     align_inputs,
+    arrays_beside,
     as_tensor,
-    beside_numbers,
+    converted,
     is_cached,
     sequence_lengths,
     sequences,
@@ -56,9 +57,11 @@ _CLOSED: set[Any] = {Tensor, bool, int, float, complex, str, NoneType}
 
 def align(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs of an op without sequences, as tensors of the right dtypes on one device."""
-    known = beside_numbers(op, values) if len(values) > 2 and not TRACES.count else None
-    if known is not None:
-        return known
+    if not TRACES.count:
+        values = arrays_beside(values)
+        known = converted(op, values)
+        if known is not None:
+            return known
     tensors = []
     for parameter, value in zip(op.inputs, values, strict=True):
         tensor = None if value is None else as_tensor(value)
@@ -137,9 +140,14 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         attributes: every attribute, as the caller passed it.
     """
     try:
-        if TRACES.count and is_closed(op, values, attributes):
-            with unfollowed():
-                return _call(op, values, attributes)
+        if TRACES.count:
+            if is_closed(op, values, attributes):
+                with unfollowed():
+                    return _call(op, values, attributes)
+        elif op.fixed:
+            known = converted(op, values)
+            if known is not None:
+                return op.function(*known, **attributes)
         return _call(op, values, attributes)
     except errors.SymbolicError as error:
         if error.apply is None:

@@ -23,6 +23,7 @@ __all__ = [
 
 _SCALARS = (bool, int, float, complex)
 SCALAR_TYPES = frozenset(_SCALARS)
+_FLOATS = {float}
 
 
 def leaves(value: object) -> Iterable[object]:
@@ -98,6 +99,9 @@ def host_array(value: object) -> np.ndarray[Any, Any]:
         return array
     if array.size == 0:
         return array.astype(dtypes.DEFAULT_FLOAT)
+    if kinds == _FLOATS:
+        with np.errstate(over="ignore"):
+            return cast(array, dtypes.DEFAULT_FLOAT)
     if dtypes.kind(array.dtype) >= dtypes.FLOAT:
         if kinds == {int}:
             # NumPy takes floats for integers beyond int64 beside others: some would be others.

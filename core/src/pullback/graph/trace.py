@@ -167,7 +167,7 @@ class Trace(Backend):
         for table in self._tables.values():
             scalars = table.op.scalars
             for key in list(scalars) if scalars else ():
-                if key[2] is self.device:
+                if any(part is self.device for part in key[:3]):
                     scalars.pop(key, None)
 
     # What dispatch asks of a backend --------------------------------------------------------------

@@ -21,6 +21,7 @@ from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = ["asarray", "from_dlpack", "to_device"]
 
+_ON_HOST = (np.ndarray, np.generic, list, tuple, int, float, complex)
 # The device kinds by their numbers in the DLPack specification.
 _DLPACK_KINDS = {1: "cpu", 2: "gpu", 3: "cpu", 10: "gpu", 11: "cpu", 13: "gpu"}
 
@@ -95,7 +96,7 @@ def _needs_copy(why: str) -> errors.InputValueError:
 
 def _is_elsewhere(obj: object) -> bool:
     """Returns whether another library's object is not on the host, out of NumPy's reach."""
-    if isinstance(obj, np.ndarray | np.generic | list | tuple | int | float | complex):
+    if isinstance(obj, _ON_HOST):
         return False
     return (
         hasattr(obj, "__dlpack_device__")
