@@ -59,7 +59,7 @@ def _key(value: Any) -> Any:
 
 
 def key_of(value: Any) -> Any:
-    """What stands for an attribute in a key of `remembered`; what no key has for other values."""
+    """Returns an attribute as it is in keys of `remembered`; for a value without, what is in none."""
     try:
         return _key(value)
     except _NoKeyError:
