@@ -58,8 +58,11 @@ def _key(value: Any) -> Any:
         raise _NoKeyError from None
 
 
-def key_of(value: Any) -> Any:
-    """Returns an attribute as it is in keys of `remembered`; for a value without, what is in none."""
+def key_of(value: object) -> object:
+    """Returns an attribute as it is in keys of `remembered`; an error, which no key has, if none.
+
+    A float that is equal to an integer is no attribute that a key may have.
+    """
     try:
         return _key(value)
     except _NoKeyError:
