@@ -61,7 +61,7 @@ def _key(value: Any) -> Any:
 def key_of(value: object) -> object:
     """Returns an attribute as it is in keys of `remembered`; an error, which no key has, if none.
 
-    A float that is equal to an integer is no attribute that a key may have.
+    A float may be equal to an integer, so none is in a key.
     """
     try:
         return _key(value)
