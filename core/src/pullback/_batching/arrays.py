@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pullback import errors
+from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback.devices import Device, StandIn
 from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.shapes import Shape
@@ -31,6 +32,19 @@ class VmapCall:
 
 
 @contextmanager
+def running(run: VmapCall) -> Iterator[None]:
+    """Has branches, loops and random numbers know that they are called for a batch."""
+    runs = LOCAL.state.runs
+    runs.append(run)
+    RECORDING.count += 1
+    try:
+        yield
+    finally:
+        RECORDING.count -= 1
+        runs.pop()
+
+
+@contextmanager
 def again(run: VmapCall | None) -> Iterator[None]:
     """Allows what the tensors of a run are used for once it is over."""
     if run is None:
@@ -38,7 +52,8 @@ def again(run: VmapCall | None) -> Iterator[None]:
         return
     before, run.is_over = run.is_over, False
     try:
-        yield
+        with running(run):
+            yield
     finally:
         run.is_over = before
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 from pullback import errors
-from pullback._batching.arrays import Batched, VmapCall, whole
+from pullback._batching.arrays import Batched, VmapCall, running, whole
 from pullback._batching.batch import device_on
 from pullback._dispatch.convert import from_any
-from pullback._dispatch.recording import CONSTANT, LOCAL, RECORDING, announce_call, lifted
+from pullback._dispatch.recording import CONSTANT, LOCAL, announce_call, lifted
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.ops.manipulation import moveaxis
@@ -84,14 +84,8 @@ def vmap(
         for i, tensor in tensors.items():
             flat[i] = wrap(Batched(tensor, run), run.device, CONSTANT)
         announce_call(f, getattr(f, "__name__", "the function of vmap"))
-        runs = LOCAL.state.runs
-        runs.append(run)
-        RECORDING.count += 1
-        try:
+        with running(run):
             result = f(*like(args, iter(flat)), **kwargs)
-        finally:
-            RECORDING.count -= 1
-            runs.remove(run)
         try:
             outs = _matched(out_axes, result, "out_axes")
             parts = [

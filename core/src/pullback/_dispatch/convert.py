@@ -494,7 +494,11 @@ def _on_one_device(flat: list[Any]) -> list[Any] | None:
     tensors = [as_tensor(value) for value in flat]
     for device in {tensor._device for tensor in tensors if tensor is not None}:
         lifted = [None if tensor is None else device.lift(tensor) for tensor in tensors]
-        if [x is None for x in lifted] == [x is None for x in tensors]:
+        # A batch of what is on the device stays where it is, and then another one is that of all.
+        if all(
+            tensor is None or (x is not None and x._device is device)
+            for x, tensor in zip(lifted, tensors, strict=True)
+        ):
             return [
                 value if tensor is None else tensor
                 for value, tensor in zip(flat, lifted, strict=True)

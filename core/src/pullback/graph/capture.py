@@ -19,6 +19,7 @@ from types import BuiltinFunctionType
 from typing import Any, NamedTuple, NoReturn
 
 from pullback import errors
+from pullback._batching.arrays import Batched
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import (
     AMBIENT,
@@ -162,7 +163,10 @@ class Capture:
 
     def renewing(self, after: Tensor) -> AbstractContextManager[None]:
         """Has the calls of a block be others than those before, when a tensor is there."""
-        return self.trace.renewing(self.lift(after)._array)
+        after = self.lift(after)
+        while isinstance(after._array, Batched):
+            after = self.lift(after._array.tensor)
+        return self.trace.renewing(after._array)
 
     @property
     def is_differentiated(self) -> bool:

@@ -8,7 +8,7 @@ generators, host states) asks the run of its thread, as it asks the trace of a c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
@@ -309,6 +309,10 @@ class ShapeRun:
         return self.device.lift(tensor)
 
     constant = lift
+
+    def renewing(self, after: Tensor) -> AbstractContextManager[None]:
+        """Does nothing: there is no program."""
+        return nullcontext()
 
     def stop_gradient(self, tensor: Tensor) -> Tensor:
         """The tensor as a constant for all tapes."""

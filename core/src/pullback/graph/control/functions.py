@@ -234,7 +234,8 @@ def while_loop(
             dtypes.
         init: the first carry: a structure of tensors.
         maximum: the largest number of calls, after which the loop ends. In a captured function a
-            loop that is differentiated needs it.
+            loop that is differentiated needs it, and so does one inside of `pb.vmap`, which makes
+            all of these calls.
 
     Returns:
         The last carry.
@@ -263,7 +264,7 @@ def while_loop(
     steps = 0
     while limit is None or steps < limit:
         goes_on = predicate("pb.while_loop", "the result of cond_fn", cond_fn(carry))
-        if not (goes_on if isinstance(goes_on, bool) else _any_goes_on(goes_on)):
+        if not (goes_on if isinstance(goes_on, bool) else _any_goes_on(goes_on, limit)):
             break
         after = loops.next_carry("pb.while_loop", "body_fn", carry, body_fn(carry))
         carry = after if isinstance(goes_on, bool) else chosen(goes_on, after, carry)
@@ -320,10 +321,15 @@ def _index(name: str, argument: str, value: Any) -> int:
     return number
 
 
-def _any_goes_on(goes_on: Tensor) -> bool:
-    """Returns whether a loop has to go on for any item; ends a trace, where no values are known."""
+def _any_goes_on(goes_on: Tensor, limit: int | None) -> bool:
+    """Returns whether a loop may have to go on for any item.
+
+    A trace, where no values are known, has all steps of a loop with a limit, and ends at another.
+    """
+    if limit is not None and capturing() is not None:
+        return True
     reject_use(
         "calls pb.while_loop inside of pb.vmap, which ends by values",
-        "write pb.fori_loop with pb.where",
+        "give maximum=, of which the program has all steps; or write pb.fori_loop with pb.where",
     )
     return goes_on.device.holds_anywhere(goes_on)
