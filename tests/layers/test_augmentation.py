@@ -242,12 +242,12 @@ def test_a_model_with_the_layers_is_resumed_exactly(tmp_path):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: L.RandomFlip("sideways"), "InputValueError", "mode is one of 'horizontal'"),
+        (lambda: L.RandomFlip("sideways"), "InputValueError", "mode must be 'horizontal'"),
         (lambda: L.RandomRotation((2, 1)), "InputValueError", "factor is a number of 0 or more"),
         (lambda: L.RandomZoom(-0.2), "InputValueError", "two ends of an interval, from -1 on"),
         (lambda: L.RandomZoom(float("nan")), "InputValueError", "two ends of an interval"),
         (lambda: L.RandomZoom("a"), "InputTypeError", "height_factor"),
-        (lambda: L.RandomTranslation(0, 0, fill_mode="x"), "InputValueError", "fill_mode is one"),
+        (lambda: L.RandomTranslation(0, 0, fill_mode="x"), "InputValueError", "fill_mode must be"),
         (lambda: L.RandomCrop(-1, 2), "InputValueError", "height must be 0 or more"),
         (lambda: L.RandomCrop(20, 2)(IMAGES, training=True), "LayerError", "are smaller than"),
         (lambda: L.RandomFlip()(IMAGES[0, 0], training=True), "LayerError", "must be images"),

@@ -284,7 +284,7 @@ def test_what_was_learned_is_saved(tmp_path):
             "InputValueError",
             "1 idf_weights for 2 tokens",
         ),
-        (lambda: L.CategoryEncoding(3, output_mode="tf_idf"), "InputValueError", "one of"),
+        (lambda: L.CategoryEncoding(3, output_mode="tf_idf"), "InputValueError", "_mode must be"),
         (lambda: pb.function(L.StringLookup(["a"])).lower("a"), "CaptureError", "Dataset.map"),
     ],
 )

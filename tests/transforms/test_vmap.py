@@ -349,7 +349,7 @@ def test_errors_name_the_argument_and_what_to_write():
         "argwhere inside pb.vmap": lambda: pb.vmap(lambda a: a[a > 0])(x),
         "used after that call": lambda: (pb.vmap(kept.append)(x), kept[0] + 1),
         "return the value": lambda: pb.vmap(lambda a: variable.assign(a[0]))(x),
-        "randomness is": lambda: pb.vmap(lambda a: a, randomness="none"),
+        "randomness must be": lambda: pb.vmap(lambda a: a, randomness="none"),
         "lower and upper are": lambda: pb.vmap(
             lambda a: pb.fori_loop(0, a[0].astype("int32"), max, a)
         )(x),

@@ -143,7 +143,6 @@ if TYPE_CHECKING:
     from pullback.checkpoint import CheckpointManager as CheckpointManager
     from pullback.checkpoint import latest_checkpoint as latest_checkpoint
     from pullback.graph.control.functions import *
-    from pullback.graph.control.parallel import *
     from pullback.graph.control.py_function import print as print
     from pullback.graph.control.py_function import py_function as py_function
     from pullback.graph.eval_shape import TensorSpec as TensorSpec
@@ -183,7 +182,7 @@ _LAZY = {
     "Sequential": "pullback.layers",
     "TensorSpec": "pullback.graph.eval_shape",
     "Variable": "pullback.variable",
-    "associative_scan": "pullback.graph.control.parallel",
+    "associative_scan": "pullback.graph.control.functions",
     "backends": "pullback.plugins.public",
     "check_gradients": "pullback._autodiff.checking",
     "cond": "pullback.graph.control.functions",
@@ -207,7 +206,7 @@ _LAZY = {
     "latest_checkpoint": "pullback.checkpoint",
     "linearize": "pullback._autodiff.products",
     "load_program": "pullback.graph.saved.program",
-    "map": "pullback.graph.control.parallel",
+    "map": "pullback.graph.control.functions",
     "ops_plugins": "pullback.plugins.public",
     "plot_model": "pullback.layers.plot",
     "padded": "pullback.graph.padded",

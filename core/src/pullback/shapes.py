@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from types import NoneType
 from typing import Annotated, Any, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from pullback import errors
@@ -84,6 +85,17 @@ def as_count(value: Any, name: str) -> int:
     if number < 1:
         raise errors.InputValueError(f"{name}: 1 or more is expected, got {number}")
     return number
+
+
+def check_choice(value: object, name: str, choices: Collection[object]) -> None:
+    """Checks that a setting is one of some words, or None; messages call it `name`.
+
+    Raises:
+        InputValueError: for anything else.
+    """
+    if not isinstance(value, (str, NoneType)) or value not in choices:
+        *most, last = map(repr, choices)
+        raise errors.InputValueError(f"{name} must be {', '.join(most)} or {last}, got {value!r}")
 
 
 def shape_first(function: Callable[P, R]) -> Callable[P, R]:

@@ -16,6 +16,7 @@ from pullback._foreign_names.tensors import TAPE
 from pullback._hints import answer_attributes
 from pullback._symbols import SharedCount
 from pullback._tree import leaves, like
+from pullback.shapes import check_choice
 from pullback.tensor import Tensor
 
 # Two tapes of two threads may watch one tensor: each leaf stands on the one before it.
@@ -34,11 +35,8 @@ _NONE: Unconnected = "none"
 
 def _are_zeros(unconnected_gradients: object) -> bool:
     """Returns whether a source without a gradient gets zeros."""
-    if isinstance(unconnected_gradients, str) and unconnected_gradients in ("none", "zero"):
-        return unconnected_gradients == "zero"
-    raise errors.InputValueError(
-        f'unconnected_gradients is "none" or "zero", got {unconnected_gradients!r}'
-    )
+    check_choice(unconnected_gradients, "unconnected_gradients", ("none", "zero"))
+    return unconnected_gradients == "zero"
 
 
 #: How many tapes may still be asked for a gradient: while any may, no node is released.

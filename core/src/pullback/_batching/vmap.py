@@ -14,7 +14,7 @@ from pullback._dispatch.recording import CONSTANT, LOCAL, announce_call, lifted
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.ops.manipulation import moveaxis
-from pullback.shapes import canonical_axis
+from pullback.shapes import canonical_axis, check_choice
 from pullback.tensor import Tensor, wrap
 
 __all__ = ["vmap"]
@@ -65,8 +65,7 @@ def vmap(
         AxisError: for an axis that an argument does not have.
         InputTypeError: where `in_axes` or `out_axes` have another structure than what they are for.
     """
-    if not isinstance(randomness, str) or randomness not in ("different", "same"):
-        raise errors.InputValueError(f'randomness is "different" or "same", got {randomness!r}')
+    check_choice(randomness, "randomness", ("different", "same"))
 
     @functools.wraps(f)
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:

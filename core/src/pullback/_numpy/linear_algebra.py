@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback import errors
 from pullback._numpy.table import Unsupported, routed
 from pullback.dtypes import DTypeLike
 from pullback.ops.complex import conj
@@ -15,7 +14,7 @@ from pullback.ops.linalg.linear_algebra import matmul, tensordot
 from pullback.ops.manipulation import matrix_transpose, moveaxis, permute_dims, reshape
 from pullback.ops.patterns import tril, triu
 from pullback.ops.reductions import sum
-from pullback.shapes import size_of
+from pullback.shapes import check_choice, size_of
 from pullback.tensor import TensorLike
 
 # Products.
@@ -221,8 +220,7 @@ def _(a: TensorLike, mode: str = "reduced") -> Any:
 
 def _triangle(a: TensorLike, UPLO: str) -> Any:
     """Hermitian matrices of one triangle: the op takes the mean of both."""
-    if UPLO not in ("L", "U"):
-        raise errors.InputValueError(f"UPLO must be 'L' or 'U', got {UPLO!r}")
+    check_choice(UPLO, "UPLO", ("L", "U"))
     part, beyond = (tril(a), tril(a, k=-1)) if UPLO == "L" else (triu(a), triu(a, k=1))
     return part + conj(matrix_transpose(beyond))
 

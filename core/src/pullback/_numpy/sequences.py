@@ -20,7 +20,7 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, reshape
 from pullback.ops.padding import pad
 from pullback.ops.patterns import eye
 from pullback.ops.reductions import sum
-from pullback.shapes import Axes, canonical_axis
+from pullback.shapes import Axes, canonical_axis, check_choice
 from pullback.tensor import Tensor, TensorLike
 
 
@@ -108,20 +108,15 @@ def _vectors(a: TensorLike, v: TensorLike) -> tuple[Tensor, Tensor]:
     return reshape(a, -1), reshape(v, -1)
 
 
-def _check_mode(mode: object) -> None:
-    if mode not in ("full", "same", "valid"):
-        raise errors.InputValueError(f"mode must be 'full', 'same' or 'valid', got {mode!r}")
-
-
 @routed("convolve")
 def _(a: TensorLike, v: TensorLike, mode: str = "full") -> Any:
-    _check_mode(mode)
+    check_choice(mode, "mode", ("full", "same", "valid"))
     return _convolve(*_vectors(a, v), mode)
 
 
 @routed("correlate")
 def _(a: TensorLike, v: TensorLike, mode: str = "valid") -> Any:
-    _check_mode(mode)
+    check_choice(mode, "mode", ("full", "same", "valid"))
     a, v = _vectors(a, v)
     if a.shape[0] < v.shape[0]:
         # NumPy swaps them, which decides where the middle of "same" is.

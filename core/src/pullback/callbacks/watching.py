@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback import errors
-from pullback.shapes import check_number
+from pullback.shapes import check_choice, check_number
 from pullback.training.run import Run
 
 __all__ = ["MetricWatch"]
@@ -29,8 +29,7 @@ class MetricWatch:
     """
 
     def __init__(self, monitor: str, mode: str = "auto", min_delta: float = 0.0) -> None:
-        if not isinstance(mode, str) or mode not in ("auto", "min", "max"):
-            raise errors.InputValueError(f"mode must be 'min', 'max' or 'auto', got {mode!r}")
+        check_choice(mode, "mode", ("min", "max", "auto"))
         if not isinstance(monitor, str):
             raise errors.InputTypeError(
                 f"monitor must be the name of a metric, such as 'val_loss', got {monitor!r}"

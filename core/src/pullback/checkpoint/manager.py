@@ -17,7 +17,7 @@ from pullback.checkpoint.checkpoint import Checkpoint
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.restoration import Restoration
 from pullback.checkpoint.writer import CheckpointWriter
-from pullback.shapes import as_int
+from pullback.shapes import as_int, check_choice
 
 __all__ = ["CheckpointManager"]
 
@@ -77,8 +77,7 @@ class CheckpointManager(Closing):
             raise errors.InputValueError(
                 f"keep_best and background must be at least 0, got {keep_best} and {background}"
             )
-        if not isinstance(better, str) or better not in ("lower", "higher"):
-            raise errors.InputValueError(f"better must be 'lower' or 'higher', got {better!r}")
+        check_choice(better, "better", ("lower", "higher"))
         self.checkpoint = checkpoint
         self._prefix = as_path(directory, "directory") / names.checked(name)
         # The thread refers to the shelf, not to the manager, and ends with it.

@@ -18,6 +18,7 @@ from pullback import errors
 from pullback._replacing import as_path
 from pullback.data.elements import Element
 from pullback.data.source import Cursor, Position
+from pullback.shapes import check_choice
 
 #: A path, a pattern such as "data/*.txt", or several of them.
 Files: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -166,5 +167,4 @@ def check_compression(compression: str | None) -> None:
     Raises:
         InputValueError: unless it is "gzip" or None.
     """
-    if compression is not None and not (isinstance(compression, str) and compression == "gzip"):
-        raise errors.InputValueError(f"compression must be 'gzip' or None, got {compression!r}")
+    check_choice(compression, "compression", ("gzip", None))

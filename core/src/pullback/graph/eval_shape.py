@@ -351,7 +351,7 @@ class ShapeRun:
         function()
 
     def _nothing(self, *_: object, **__: object) -> None:
-        """What is called looks at values, and there is no program: for tapes all is recorded."""
+        """Does nothing: what would be called looks at values, and there is no program."""
 
     effect = guard = custom_gradient = reads = reads_ambient = calls = _nothing
 

@@ -7,7 +7,7 @@ that `Dataset.map(..., seed=...)` hands on, so a run that is resumed goes on wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, Unpack
 
 from pullback import dtypes, errors
@@ -28,7 +28,7 @@ from pullback.ops.rounding import floor, round
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import cos, sin
 from pullback.random import Generator
-from pullback.shapes import as_int, check_number
+from pullback.shapes import as_int, check_choice, check_number
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -44,6 +44,8 @@ __all__ = [
 
 #: The ends of an interval to draw from; f stands for -f to f.
 Interval: TypeAlias = "float | Sequence[float]"
+#: Draws a number for each image from an interval.
+IntervalDraw: TypeAlias = Callable[[tuple[float, float]], Tensor]
 
 
 class AugmentationOptions(LayerOptions, total=False):
@@ -123,7 +125,7 @@ class Augmentation(Layer):
         """Returns the images as a model gets them that is not trained: as they are."""
         return images
 
-    def _on_batch(self, x: Tensor, function: Any) -> Tensor:
+    def _on_batch(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         if x.ndim not in (3, 4):
             inner = "height, width, channels"
             if self.data_format == "channels_first":
@@ -168,10 +170,7 @@ class RandomFlip(Augmentation):
         **options: Unpack[AugmentationOptions],
     ) -> None:
         super().__init__(**options)
-        if not isinstance(mode, str) or mode not in self._AXES:
-            raise errors.InputValueError(
-                f"mode is one of {', '.join(map(repr, self._AXES))}, got {mode!r}"
-            )
+        check_choice(mode, "mode", self._AXES)
         self.mode = mode
 
     def augment(self, images: Tensor, generator: Generator) -> Tensor:
@@ -236,6 +235,14 @@ class RandomCrop(Augmentation):
         return images
 
 
+class MovedOptions(AugmentationOptions, total=False):
+    """The keyword arguments of layers that take each pixel from another place."""
+
+    fill_mode: Literal["reflect", "wrap", "nearest", "constant"]
+    interpolation: Literal["bilinear", "nearest"]
+    fill_value: float
+
+
 class _Moved(Augmentation):
     """The base of layers that take each pixel from another place.
 
@@ -256,20 +263,14 @@ class _Moved(Augmentation):
         **options: Unpack[AugmentationOptions],
     ) -> None:
         super().__init__(**options)
-        for name, value, known in (
-            ("fill_mode", fill_mode, ("reflect", "wrap", "nearest", "constant")),
-            ("interpolation", interpolation, ("bilinear", "nearest")),
-        ):
-            if not isinstance(value, str) or value not in known:
-                raise errors.InputValueError(
-                    f"{name} is one of {', '.join(map(repr, known))}, got {value!r}"
-                )
+        check_choice(fill_mode, "fill_mode", ("reflect", "wrap", "nearest", "constant"))
+        check_choice(interpolation, "interpolation", ("bilinear", "nearest"))
         check_number(fill_value, "fill_value")
         self.fill_mode = fill_mode
         self.interpolation = interpolation
         self.fill_value = float(fill_value)
 
-    def places(self, y: Tensor, x: Tensor, draw: Any) -> tuple[Tensor, Tensor]:
+    def places(self, y: Tensor, x: Tensor, draw: IntervalDraw) -> tuple[Tensor, Tensor]:
         """Returns where each pixel comes from.
 
         Args:
@@ -341,12 +342,14 @@ class RandomTranslation(_Moved):
         InputValueError: for an interval that is not one.
     """
 
-    def __init__(self, height_factor: Interval, width_factor: Interval, **options: Any) -> None:
+    def __init__(
+        self, height_factor: Interval, width_factor: Interval, **options: Unpack[MovedOptions]
+    ) -> None:
         super().__init__(**options)
         self.height_factor = _interval(height_factor, "height_factor")
         self.width_factor = _interval(width_factor, "width_factor")
 
-    def places(self, y: Tensor, x: Tensor, draw: Any) -> tuple[Tensor, Tensor]:
+    def places(self, y: Tensor, x: Tensor, draw: IntervalDraw) -> tuple[Tensor, Tensor]:
         """Returns places that are moved."""
         down = draw(self.height_factor) * y.shape[1]
         return y - down, x - draw(self.width_factor) * x.shape[2]
@@ -368,11 +371,11 @@ class RandomRotation(_Moved):
         InputValueError: for an interval that is not one.
     """
 
-    def __init__(self, factor: Interval, **options: Any) -> None:
+    def __init__(self, factor: Interval, **options: Unpack[MovedOptions]) -> None:
         super().__init__(**options)
         self.factor = _interval(factor, "factor")
 
-    def places(self, y: Tensor, x: Tensor, draw: Any) -> tuple[Tensor, Tensor]:
+    def places(self, y: Tensor, x: Tensor, draw: IntervalDraw) -> tuple[Tensor, Tensor]:
         """Returns places that are turned back."""
         angle = draw(self.factor) * (2 * math.pi)
         c, s = cos(angle), sin(angle)
@@ -396,7 +399,10 @@ class RandomZoom(_Moved):
     """
 
     def __init__(
-        self, height_factor: Interval, width_factor: Interval | None = None, **options: Any
+        self,
+        height_factor: Interval,
+        width_factor: Interval | None = None,
+        **options: Unpack[MovedOptions],
     ) -> None:
         super().__init__(**options)
         self.height_factor = _interval(height_factor, "height_factor", -1)
@@ -404,7 +410,7 @@ class RandomZoom(_Moved):
             None if width_factor is None else _interval(width_factor, "width_factor", -1)
         )
 
-    def places(self, y: Tensor, x: Tensor, draw: Any) -> tuple[Tensor, Tensor]:
+    def places(self, y: Tensor, x: Tensor, draw: IntervalDraw) -> tuple[Tensor, Tensor]:
         """Returns places that are nearer to the centre, or farther."""
         rows = draw(self.height_factor) + 1
         columns = rows if self.width_factor is None else draw(self.width_factor) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback import _hints, errors
 from pullback.state import objects
@@ -12,12 +12,15 @@ from pullback.strings import StringTensor
 from pullback.tensor import Tensor
 from pullback.variable import Variable
 
+if TYPE_CHECKING:
+    from pullback.layers.layer import Layer
+
 __all__ = ["add_layer_note", "check_replacement", "of_input", "of_shape", "with_path"]
 
 FRAMEWORK = __name__.partition(".")[0]
 
 
-def check_replacement(layer: Any, name: str, value: object) -> None:
+def check_replacement(layer: Layer, name: str, value: object) -> None:
     """Checks what is assigned over a variable of a layer: nothing that could be its value.
 
     Raises:
@@ -33,7 +36,7 @@ def check_replacement(layer: Any, name: str, value: object) -> None:
         )
 
 
-def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
+def with_path(layer: Layer, error: errors.PullbackError, args: tuple[Any, ...]) -> Exception:
     """Returns the error with the path from this layer to the layer that raised it.
 
     For wrong shapes it is a LayerError. It says what the layer was called with, as does the error
@@ -61,7 +64,7 @@ def with_path(layer: Any, error: errors.PullbackError, args: tuple[Any, ...]) ->
     return error
 
 
-def _of_defaults(layer: Any) -> str:
+def _of_defaults(layer: Layer) -> str:
     """What to add to the error for one tuple, where `call` has further inputs with defaults."""
     parameters = [
         parameter
@@ -77,7 +80,7 @@ def _of_defaults(layer: Any) -> str:
     )
 
 
-def of_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> errors.InputTypeError | None:
+def of_input(layer: Layer, error: Exception, args: tuple[Any, ...]) -> errors.InputTypeError | None:
     """The error for inputs that are not tensors, at which code of the framework's has failed."""
     # A key or place that a structure lacks is of what is in the inputs, not of their kind.
     missing = isinstance(error, LookupError) and any(
@@ -96,7 +99,7 @@ def of_input(layer: Any, error: Exception, args: tuple[Any, ...]) -> errors.Inpu
     )
 
 
-def of_shape(layer: Any, error: Exception, shape: object) -> errors.InputTypeError | None:
+def of_shape(layer: Layer, error: Exception, shape: object) -> errors.InputTypeError | None:
     """The error for what is not a shape, at which code of the framework's has failed."""
     if not _is_own(error):
         return None
@@ -118,7 +121,7 @@ def _is_own(error: Exception) -> bool:
     return True
 
 
-def add_layer_note(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
+def add_layer_note(layer: Layer, error: Exception, args: tuple[Any, ...]) -> None:
     """Adds the innermost layer to an error of Python's, or of another library's."""
     if getattr(error, "__notes__", None):
         return

@@ -27,7 +27,7 @@ from pullback.ops.reductions import max as max_of
 from pullback.ops.reductions import mean, sum
 from pullback.ops.searching import searchsorted
 from pullback.ops.sorting import sort
-from pullback.shapes import as_int, as_ints, canonical_axes, check_number
+from pullback.shapes import as_int, as_ints, canonical_axes, check_choice, check_number
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
@@ -367,10 +367,7 @@ def checked_mode(mode: Any, modes: Sequence[str] = _MODES) -> Any:
     Raises:
         InputValueError: for an unknown one.
     """
-    if not isinstance(mode, str) or mode not in modes:
-        raise errors.InputValueError(
-            f"output_mode is one of {', '.join(map(repr, modes))}, got {mode!r}"
-        )
+    check_choice(mode, "output_mode", modes)
     return mode
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pullback import dtypes, errors
@@ -23,7 +22,7 @@ from pullback.ops.nn.recurrent import simple_rnn
 from pullback.ops.nn.recurrent_gru import gru
 from pullback.ops.nn.recurrent_lstm import lstm
 from pullback.ops.selection import where
-from pullback.shapes import Shape, as_count
+from pullback.shapes import Shape, as_count, check_choice
 from pullback.state import objects
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
@@ -432,10 +431,7 @@ class Bidirectional(Layer):
         for setting in ("return_sequences", "return_state"):
             if getattr(self.forward, setting) != getattr(self.backward, setting):
                 raise errors.InputValueError(f"the layers differ in {setting}; set both alike")
-        if not isinstance(merge, (str, NoneType)) or merge not in MERGES:
-            raise errors.InputValueError(
-                f"merge must be 'concat', 'sum', 'mean', 'multiply' or None, got {merge!r}"
-            )
+        check_choice(merge, "merge", MERGES)
         self.merge = merge
 
     if TYPE_CHECKING:

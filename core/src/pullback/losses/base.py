@@ -9,7 +9,7 @@ from pullback import errors
 from pullback._dispatch.convert import from_any, from_any_beside
 from pullback.ops.reductions import mean
 from pullback.ops.reductions import sum as reduce_sum
-from pullback.shapes import broadcast_shapes
+from pullback.shapes import broadcast_shapes, check_choice
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["Reduction", "elementwise", "of_one_shape", "reduced"]
@@ -27,10 +27,7 @@ def reduced(name: str, losses: Tensor, weights: TensorLike | None, reduction: Re
         ShapeError: for weights that do not broadcast to the losses.
         InputValueError: for an unknown reduction.
     """
-    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
-        raise errors.InputValueError(
-            f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}"
-        )
+    check_choice(reduction, f"{name}: reduction", REDUCTIONS)
     if weights is not None:
         weights = from_any_beside(weights, losses)
         if broadcast_shapes(weights.shape, losses.shape) != losses.shape:

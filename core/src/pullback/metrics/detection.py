@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import NoneType
 from typing import TypedDict, Unpack
 
 from pullback import errors
@@ -15,7 +14,7 @@ from pullback.ops.indexing import segment_sum
 from pullback.ops.manipulation import broadcast_to
 from pullback.ops.precision import widest
 from pullback.ops.reductions import sum as reduce_sum
-from pullback.shapes import as_int, check_number
+from pullback.shapes import as_int, check_choice, check_number
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["F1Score", "FBetaScore", "Precision", "Recall"]
@@ -49,10 +48,7 @@ class _DetectionScore(Metric):
         threshold: float = 0.5,
         name: str | None = None,
     ) -> None:
-        if not isinstance(average, (str, NoneType)) or average not in AVERAGES:
-            raise errors.InputValueError(
-                f"average must be 'macro', 'micro', 'weighted' or None, got {average!r}"
-            )
+        check_choice(average, "average", AVERAGES)
         if num_classes is not None and num_labels is not None:
             raise errors.InputValueError(
                 "set num_classes, if an item has one class, or num_labels, if it has any number "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.rounding import floor
 from pullback.ops.selection import where
 from pullback.ops.sets import unique_inverse
-from pullback.shapes import as_int
+from pullback.shapes import as_int, check_choice
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["AUC"]
@@ -74,12 +73,8 @@ class AUC(Metric):
         bins: int | None = None,
         name: str | None = None,
     ) -> None:
-        if not isinstance(curve, str) or curve not in ("ROC", "PR"):
-            raise errors.InputValueError(f"curve must be 'ROC' or 'PR', got {curve!r}")
-        if not isinstance(average, (str, NoneType)) or average not in ("macro", "weighted", None):
-            raise errors.InputValueError(
-                f"average must be 'macro', 'weighted' or None, got {average!r}"
-            )
+        check_choice(curve, "curve", ("ROC", "PR"))
+        check_choice(average, "average", ("macro", "weighted", None))
         if bins is not None and as_int(bins, "bins: an integer") < 2:
             raise errors.InputValueError(f"bins must be 2 or more, got {bins}")
         self.num_classes = num_classes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from types import NoneType
 from typing import Any
 
 from pullback import errors
@@ -28,6 +27,7 @@ from pullback.ops.joining import stack
 from pullback.ops.manipulation import expand_dims
 from pullback.ops.nn.losses import absolute_error, cosine_similarity, squared_error
 from pullback.ops.reductions import sum as reduce_sum
+from pullback.shapes import check_choice
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
@@ -256,10 +256,7 @@ class R2Score(_Moments):
     """
 
     def __init__(self, average: str | None = "uniform", name: str | None = None) -> None:
-        if not isinstance(average, (str, NoneType)) or average not in ("uniform", "variance", None):
-            raise errors.InputValueError(
-                f"average must be 'uniform', 'variance' or None, got {average!r}"
-            )
+        check_choice(average, "average", ("uniform", "variance", None))
         super().__init__(name)
         self.average = average
 

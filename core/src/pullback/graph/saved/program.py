@@ -352,7 +352,7 @@ class Parameter(NamedTuple):
 
     @property
     def leaves(self) -> list[ParameterLeaf]:
-        """What differs from call to call, in order; a parameter without any may be left out."""
+        """The parts that differ from call to call; a parameter without any may be left out."""
         return [leaf for leaf in leaves(self.form) if type(leaf) is ParameterLeaf]
 
 
