@@ -7,15 +7,35 @@ and the exceptions have to be the same, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
 import linecache
 import random
+import re
+import sys
+import types
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import pullback as pb
+
+
+def module(name: str) -> types.ModuleType:
+    """A file beside this one as a module."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    found = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+features = module("random_features")
 
 DTYPES = ("float32", "float32", "float32", "float64", "float16", "bfloat16", "int32")
 SHAPES = ((2, 3), (2, 3), (3,), (), (1, 3), (2, 1), (0, 3), (5, 3))
@@ -91,6 +111,7 @@ UNARY = tuple(
     .strip()
     .splitlines()
 )
+UNARY += features.UNARY
 BINARY = tuple(
     """
     {a} + {b}
@@ -135,6 +156,7 @@ STATEMENTS = (
     "acc({s}, {s})",
     "labeled(pb.abs(pb.stack([x0({t})])).astype('int32'), pb.asarray([1]))",
     "{t} = pb.grad(lambda z: pb.sum(pb.tanh(z) * z))({t} * 1.0)",
+    *features.STATEMENTS,
 )
 RESULTS = tuple(
     """
@@ -150,6 +172,7 @@ RESULTS = tuple(
     .strip()
     .splitlines()
 )
+RESULTS += features.RESULTS
 
 _HELP = """
 import contextlib
@@ -159,7 +182,7 @@ import pullback as pb
 class Config:
     def __init__(self):
         self.rate, self.shift, self.mode = 0.5, 2, 'a'
-        self.flag, self.bad = True, False
+        self.flag, self.bad, self.count = True, False, 0
         self.sub = Sub()
         setattr(self, 'lambda', 1.5)
     @property
@@ -236,11 +259,17 @@ def other_custom(t):
 class World:
     """The objects of one run of a program."""
 
-    def __init__(self, source: str, seed: int, capture: Callable[..., Any] | None) -> None:
+    def __init__(
+        self,
+        source: str,
+        seed: int,
+        capture: Callable[..., Any] | None,
+        around: Callable[..., Any] = lambda f: f,
+    ) -> None:
         rng = np.random.default_rng(seed)
         name = f"<program {seed}{'c' if capture else ''}>"
         names: dict[str, Any] = {"__name__": "user", "SCALE": 1.25}
-        exec(compile(_HELP, name + "h", "exec"), names)
+        exec(compile(_HELP + features.HELP, name + "h", "exec"), names)
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         self.names = names
         names["cfg"], names["box"], names["inner"] = (
@@ -257,12 +286,25 @@ class World:
         names["labeled"] = pb.metrics.MeanIoU(3)
         kinds = (pb.optimizers.SGD, pb.optimizers.Adam, pb.optimizers.RMSprop)
         names["optimizer"] = kinds[seed % 3](0.05)
+        names["lbfgs"] = pb.optimizers.LBFGS(iterations=2)
         names["gen"] = pb.Generator(seed)
         names["layer"] = pb.layers.Dropout(0.25)
         names["norm"] = pb.layers.LayerNormalization() if seed % 2 else pb.layers.Activation("tanh")
+        names["notes"], names["segments"] = [], [0, 2, 1, 0, 1]
+        plain = names["nested_plain"]
+        names["nested"] = plain if capture is None else pb.function(plain)
+        self.features = [name for name in features.MADE if re.search(rf"\b{name}\b", source)]
+        pb.random.default_generator.state = (seed, 1)
+        for feature in self.features:
+            names[feature] = features.MADE[feature](seed)
+        if "counter" in source:
+            names["counter"] = names["Counter"]()
+            if capture is not None:
+                names["Counter"].step = pb.function(names["Counter"].step)
         exec(compile(source, name, "exec"), names)
         self.eager = names["program"]
-        self.call = self.eager if capture is None else capture(self.eager)
+        self.captured = self.eager if capture is None else capture(self.eager)
+        self.call = around(self.captured)
         self.random = pb.random.default_generator
         self.random_state = (seed, 0)
 
@@ -271,18 +313,34 @@ class World:
         default = self.random
         default.state = self.random_state
         error, result = "", None
+        printed = io.StringIO()
         try:
-            result = (
-                self.differentiated(args, kwargs, outside)
-                if outside
-                else frozen(self.call(*args, **kwargs))
-            )
+            with contextlib.redirect_stdout(printed):
+                if outside == MINIMIZED:
+                    result = self.minimized(args, kwargs)
+                elif outside:
+                    result = self.differentiated(args, kwargs, outside)
+                else:
+                    result = frozen(self.call(*args, **kwargs))
         except pb.errors.CaptureError as caught:
             error = f"CaptureError: {caught}"
         except Exception as caught:
             error = type(caught).__name__
+            self.message = str(caught)
         self.random_state = default.state
-        return Outcome(result, error, self.state(args, kwargs))
+        state = self.state(args, kwargs)
+        state["printed"] = printed.getvalue()
+        return Outcome(result, error, state)
+
+    def minimized(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What steps of a quasi-Newton method return, whose loss is of the results."""
+
+        def loss() -> pb.Tensor:
+            found = tensors(self.call(*args, **kwargs))
+            parts = [pb.sum(pb.tanh(t) ** 2) for t in found if "float" in str(t.dtype)]
+            return sum((part.astype("float64") for part in parts), pb.sum(self.names["v0"] ** 2))
+
+        return frozen(self.names["lbfgs"].minimize(loss, [self.names["v0"], self.names["v1"]]))
 
     def differentiated(self, args: tuple[Any, ...], kwargs: dict[str, Any], which: int) -> Any:
         """The result, and gradients of some of its parts, where a tape outside records."""
@@ -310,10 +368,19 @@ class World:
         }
         for name in ("mean", "acc", "labeled", "optimizer", "norm"):
             state[name] = held(self.names[name])
+        for name in self.features:
+            state[name] = held(self.names[name])
+        state["count"] = self.names["cfg"].count
+        state["notes"] = frozen(self.names["notes"])
+        state["lbfgs"] = held(self.names["lbfgs"])
         state["gen"] = self.names["gen"].state
         state["random"] = self.random_state
         state["args"] = [frozen(pb.asarray(a)) for a in args], frozen(kwargs)
         return state
+
+
+#: A call by an optimizer that evaluates the program as often as it likes.
+MINIMIZED = 8
 
 
 class Outcome(NamedTuple):
@@ -411,6 +478,7 @@ CHANGES: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
     lambda w, r: setattr(w["Box"], "__call__", adding(r.choice([0, 1]))),
     lambda w, r: w.__setitem__("scale", lambda t: t * 4),
     lambda w, r: setattr(w["Config"], "prop", property(lambda self: self.rate + 1)),
+    *features.CHANGES,
 )
 
 
@@ -511,11 +579,21 @@ def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
     """
     r = random.Random(seed)
     source = source_of(r)
-    worlds = World(source, seed, None), World(source, seed, lambda f: pb.function(f))
-    captured = worlds[1].call
+    is_padded = r.random() < 0.1
+    limit = r.choice([1, 2, 8, 8])
+
+    def around(f: Callable[..., Any]) -> Callable[..., Any]:
+        return pb.padded({"x": 0})(f) if is_padded else f
+
+    worlds = (
+        World(source, seed, None, around),
+        World(source, seed, lambda f: pb.function(f, limit=limit), around),
+    )
+    captured = worlds[1].captured
     kept: list[Any] = [arguments(r) for _ in range(2)]
     refusal, done = "", 0
     is_taped = r.random() < 0.25
+    is_minimized = not is_taped and r.random() < 0.1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for i in range(calls):
@@ -527,6 +605,7 @@ def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
             cache = {} if r.random() < 0.5 else None
             outcomes = []
             outside = r.randrange(1, 8) if is_taped and r.random() < 0.7 else 0
+            outside = MINIMIZED if is_minimized and r.random() < 0.7 else outside
             before = worlds[1].state(args, {})
             for world in worlds:
                 own = {**kwargs, **({} if cache is None else {"cache": {}})}
@@ -548,7 +627,8 @@ def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
                 # op by op may have begun.
                 updated = ("v0", "v1", "optimizer") if "labeled(" in source else ()
                 # The error of a wrong label comes when variables are updated.
-                for name in ("args", "gen", "random", *updated):
+                # It may have printed.
+                for name in ("args", "gen", "random", "printed", "notes", *updated):
                     before[name] = outcomes[0].state[name] = outcomes[1].state[name]
                 if outcomes[1].state in (before, outcomes[0].state):
                     break
@@ -569,6 +649,7 @@ def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
                     )
                     if a != b
                 ]
+                parts += [worlds[1].message] if outcomes[1].error else []
                 return done, len(captured._all()), refusal, Found(seed, source, i, "; ".join(parts))
     return done, len(captured._all()), refusal, None
 

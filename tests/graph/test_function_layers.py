@@ -110,3 +110,68 @@ def test_each_item_of_a_list_that_a_call_reads_is_compared():
         captured(pb.ones((1, 2)))
     model.layers[1] = L.Dense(2)
     assert captured(pb.ones((1, 2))).tolist() == model(pb.ones((1, 2))).tolist()
+
+
+class Owner(L.Layer):
+    """A layer that holds layers and variables in all ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = L.Dense(2), L.Dense(1)
+        self.parts = [L.Dense(2), {"a": L.Dense(2)}]
+        self.chain = pb.Sequential([L.Dense(2)])
+        self.scale = pb.Variable(1.0)
+
+    def call(self, x):
+        return self.head(self.chain(self.body(self.parts[0](self.parts[1]["a"](x))))) * self.scale
+
+
+def held():
+    """A layer of its own with a variable."""
+    return L.Dense(3, input_shape=(2,))
+
+
+CHANGES = {
+    "an attribute": lambda m: setattr(m, "scale", pb.Variable(5.0)),
+    "a new attribute": lambda m: setattr(m, "more", pb.Variable(5.0)),
+    "an attribute less": lambda m: delattr(m, "scale"),
+    "a layer": lambda m: setattr(m, "head", held()),
+    "a layer of a list": lambda m: m.parts.__setitem__(0, held()),
+    "a layer more in a list": lambda m: m.parts.append(held()),
+    "a layer of a dict": lambda m: m.parts[1].update(a=held()),
+    "a layer more in a dict": lambda m: m.parts[1].update(b=held()),
+    "a layer in Sequential": lambda m: m.chain.layers.append(held()),
+    "a variable of a layer": lambda m: setattr(m.body, "bias", pb.Variable([7.0, 7.0])),
+    "a list": lambda m: setattr(m, "more", [pb.Variable(5.0)]),
+    "a frozen variable": lambda m: setattr(m.scale, "trainable", False),
+    "a frozen layer": lambda m: setattr(m.body, "trainable", False),
+    "a frozen model": lambda m: setattr(m, "trainable", False),
+}
+READS = {
+    "variables": lambda m: m.variables,
+    "trainable": lambda m: m.trainable_variables,
+    "named": lambda m: [*pb.state.named_variables([m]).values()],
+    "one by one": lambda m: [v for v in m.variables if v.trainable],
+}
+
+
+@pytest.mark.parametrize("calls", [False, True], ids=["", "called"])
+@pytest.mark.parametrize("reads", READS.values(), ids=READS)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_a_model_holds_is_compared_where_its_variables_are_read(change, reads, calls):
+    model = Owner()
+    x = pb.ones((1, 2))
+    model(x)
+    plain = pb.ones(())
+
+    def f(x):
+        if calls and hasattr(model, "scale"):
+            x = model.body(x)
+        return sum([pb.sum(v * v) for v in reads(model)], plain), pb.sum(x)
+
+    captured = pb.function(f)
+    for _ in range(4):
+        captured(x)
+    change(model)
+    for _ in range(3):
+        assert [y.tolist() for y in captured(x)] == [y.tolist() for y in f(x)]

@@ -275,6 +275,8 @@ class Variable(ArrayMethods, OperatorMethods):
         Raises:
             VariableError: when it is set to True for a variable that was not made to be trained.
         """
+        if (capture := capturing()) is not None:
+            capture.guard(getattr, f"whether {self._label} is trained", self, "_watched")
         return self._watched
 
     @trainable.setter

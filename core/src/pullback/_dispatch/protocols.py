@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn, Protocol
 
@@ -123,6 +123,11 @@ class Capturing(Protocol):
 
     def reads(self, layer: object) -> None:
         """Guards the attributes that a layer reads when it is called."""
+
+    def traversed(
+        self, objects: Iterable[object], parts: Callable[[object], tuple[object, ...]]
+    ) -> None:
+        """Guards the parts of objects, in which variables have been looked for."""
 
     def reads_ambient(self) -> None:
         """Guards what the thread had when the trace began."""

@@ -13,7 +13,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import BuiltinFunctionType
 from typing import Any, NamedTuple, NoReturn
@@ -46,6 +46,7 @@ from pullback.graph.graph import (
     Value,
 )
 from pullback.graph.host import Guard, Number, array_of, kind_of_value
+from pullback.graph.lookup import is_framework
 from pullback.graph.reads import Reads
 from pullback.graph.trace import FunctionTrace, Trace, Traced
 from pullback.ops.selection import where
@@ -92,6 +93,8 @@ class Capture:
         self.places = Reads()
         self.variables: dict[int, Held] = {}
         self._states: dict[int, Held] = {}
+        #: The layers of the framework that are called.
+        self._called: set[int] = set()
         #: A host state that is set has its identity for a key: the last time counts.
         self._effects: dict[object, Effect] = {}
         self._ambient = [(owner, name, getattr(owner, name), what) for owner, name, what in AMBIENT]
@@ -321,9 +324,26 @@ class Capture:
         """Guards the attributes that a layer reads when it is called."""
         self.reads_ambient()
         self.places.register(layer, type(layer).__name__)
+        if is_framework(type(layer)):
+            self._called.add(id(layer))
         own = self.places.register(vars(layer), type(layer).__name__)
         self.places.item(own, "call")
         self.places.attribute(layer, "call")
+
+    @unseen
+    def traversed(
+        self, objects: Iterable[object], parts: Callable[[object], tuple[object, ...]]
+    ) -> None:
+        """Guards the parts of objects, in which variables have been looked for."""
+        for each in objects:
+            # What a layer of the framework reads when it is called is all that it has, and what is
+            # no layer is not changed.
+            if hasattr(type(each), "call"):
+                is_known = id(each) in self._called
+            else:
+                is_known = is_framework(type(each))
+            if not is_known:
+                self.guard(parts, f"the objects in {type(each).__name__}", each)
 
     def reads_ambient(self) -> None:
         """Guards what the thread had when the trace began."""

@@ -353,7 +353,7 @@ class ShapeRun:
     def _nothing(self, *_: object, **__: object) -> None:
         """Does nothing: what would be called looks at values, and there is no program."""
 
-    effect = guard = custom_gradient = reads = reads_ambient = calls = _nothing
+    effect = guard = custom_gradient = reads = traversed = reads_ambient = calls = _nothing
 
     def reserve(self, generator: object, words: int) -> tuple[int, int]:
         """A key and counter that no generator has reserved."""

@@ -32,6 +32,8 @@ CONTAINERS: tuple[Any, ...] = (
     *(list, dict, set, tuple, frozenset, deque, MappingProxyType),
     *(type({}.keys()), type({}.values()), type({}.items())),
 )
+#: Those of them that can be changed.
+CHANGEABLE = (list, dict, set, deque)
 _VALUES = {
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, range, slice),
     *(CodeType, DType, Device, np.dtype),
@@ -118,11 +120,17 @@ def replace(
     container: list[Any] | dict[Any, Any] | set[Any] | deque[Any], items: Iterable[Any]
 ) -> None:
     """Has a container hold these items: of a dict, another one or pairs."""
-    container.clear()
-    if isinstance(container, (dict, set)):
-        container.update(items)
+    # Subclasses may have methods of their own: a `Counter` adds what it is updated with.
+    if isinstance(container, dict):
+        dict.clear(container)
+        dict.update(container, items)
+    elif isinstance(container, set):
+        set.clear(container)
+        set.update(container, items)
     else:
-        container.extend(items)
+        kind: Any = list if isinstance(container, list) else deque
+        kind.clear(container)
+        kind.extend(container, items)
 
 
 def array_of(value: object, dtype: DType, device: Device) -> Native:

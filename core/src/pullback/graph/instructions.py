@@ -312,21 +312,21 @@ def _store_attr(state: Stack, frame: FrameType, name: str) -> None:
 def _store_subscr(state: Stack, frame: FrameType, _: object) -> None:
     _, owner, key = state.pops(3)
     state.places.special(owner, ("__setitem__",))
-    state.places.written(owner, key)
+    state.places.written(owner, key, is_item=True)
 
 
 @_effect_of("DELETE_SUBSCR")
 def _delete_subscr(state: Stack, frame: FrameType, _: object) -> None:
     owner, key = state.pops(2)
     state.places.special(owner, ("__delitem__",))
-    state.places.written(owner, key)
+    state.places.written(owner, key, is_item=True)
 
 
 @_effect_of("STORE_SLICE")
 def _store_slice(state: Stack, frame: FrameType, _: object) -> None:
     _, owner, *_ = state.pops(4)
     state.places.special(owner, ("__setitem__",))
-    state.places.written(owner, None)
+    state.places.written(owner, None, is_item=True)
 
 
 @_effect_of("BINARY_SLICE")

@@ -11,7 +11,17 @@ import re
 import struct
 import types
 import weakref
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +48,7 @@ _CLEAR = (
     *(type, type(NotImplemented), property, staticmethod, classmethod, BaseException),
     *(types.ModuleType, FunctionType, types.MethodType, types.BuiltinFunctionType),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType),
-    *(types.MemberDescriptorType, types.GetSetDescriptorType, types.CellType, types.GenericAlias),
+    *(MemberDescriptorType, GetSetDescriptorType, types.CellType, types.GenericAlias),
     *(bytearray, memoryview, array.array, np.ndarray, np.ufunc, struct.Struct, re.Match),
     *(functools.partial, type(functools.cache(len)), weakref.ref, contextvars.ContextVar),
     *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
@@ -115,8 +125,56 @@ def slots_of(kind: type) -> list[tuple[str, Any]]:
         (name, value)
         for base in kind.__mro__
         for name, value in vars(base).items()
-        if isinstance(value, types.MemberDescriptorType)
+        if isinstance(value, MemberDescriptorType)
     ]
+
+
+def putter(owner: Any, name: Any) -> Callable[[], object]:
+    """A function that has an attribute of an object, or an item of a dict, be what it is now.
+
+    It runs nobody's code: what a property sets is an attribute, too.
+    """
+    if type(owner) is dict:
+        return partial(_put_item, owner, name, owner.get(name, ABSENT))
+    if is_a(owner, type):
+        return partial(_put_in_class, owner, name, _entries(owner).get(name, ABSENT))
+    found = find(type(owner), name)
+    if found is not None and is_a(found.value, (MemberDescriptorType, GetSetDescriptorType)):
+        try:
+            value = found.value.__get__(owner)
+        except (AttributeError, ValueError):  # an empty slot, an empty cell
+            return partial(_call_quietly, found.value.__delete__, owner)
+        return partial(_call_quietly, found.value.__set__, owner, value)
+    space = space_of(owner)
+    return partial(_put_item, space, name, space.get(name, ABSENT))
+
+
+def items_putter(owner: Any) -> Callable[[], object]:
+    """The same for all items of an array; of other objects code that is followed sets them."""
+    if type(owner) is np.ndarray:
+        return partial(owner.__setitem__, ..., owner.copy())
+    if type(owner) in (bytearray, array.array):
+        return partial(owner.__setitem__, slice(None), owner[:])
+    return tuple
+
+
+def _put_item(space: dict[Any, Any], name: object, value: object) -> None:
+    if value is not ABSENT:
+        space[name] = value
+    else:
+        space.pop(name, None)
+
+
+def _put_in_class(kind: type, name: str, value: object) -> None:
+    if value is not ABSENT:
+        type.__setattr__(kind, name, value)
+    elif name in _entries(kind):
+        type.__delattr__(kind, name)
+
+
+def _call_quietly(function: Callable[..., object], *args: object) -> None:
+    with suppress(AttributeError, ValueError, TypeError):
+        function(*args)
 
 
 def in_python(kind: type, name: str) -> bool:
@@ -124,7 +182,7 @@ def in_python(kind: type, name: str) -> bool:
     found = find(kind, name)
     return found is not None and (
         is_a(found.value, FunctionType)
-        or (is_a(found.value, types.MemberDescriptorType) and is_framework(kind))
+        or (is_a(found.value, MemberDescriptorType) and is_framework(kind))
     )
 
 

@@ -23,7 +23,16 @@ from typing import Any
 import numpy as np
 
 from pullback._symbols import Break
-from pullback.graph.host import CONTAINERS, Guard, contents, is_a, is_plain
+from pullback.graph.host import (
+    CHANGEABLE,
+    CONTAINERS,
+    Guard,
+    contents,
+    is_a,
+    is_plain,
+    replace,
+    same,
+)
 from pullback.graph.lookup import (
     ABSENT,
     HEAP_TYPE,
@@ -40,7 +49,9 @@ from pullback.graph.lookup import (
     is_input,
     is_iterator,
     is_simple,
+    items_putter,
     key_of,
+    putter,
     seen_of,
     slots_of,
     space_of,
@@ -63,6 +74,8 @@ class Places:
         self._written: set[Any] = set()
         #: What containers held before the function wrote to them.
         self._before: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+        #: What else it wrote to, by the key of the place, with what puts the value of before back.
+        self._undo: dict[Any, Callable[[], object]] = {}
         self._candidates: dict[int, tuple[Any, ...]] = {}
         #: Lists, tuples and dicts that stand for arguments: their items alone are compared.
         self._lent: dict[int, tuple[Any, str]] = {}
@@ -201,7 +214,10 @@ class Places:
         """Notes that the function sets a variable of an enclosing function."""
         names = function.__code__.co_freevars
         if name in names and function.__closure__ is not None:
-            self._written.add((id(function.__closure__[names.index(name)]), "cell_contents"))
+            cell = function.__closure__[names.index(name)]
+            self._written.add((id(cell), "cell_contents"))
+            if (id(cell), name) not in self._undo:
+                self._undo[id(cell), name] = putter(cell, "cell_contents")
 
     def name(self, space: dict[str, Any], builtins: dict[str, Any], name: str) -> Any:
         """Reads a global, or a builtin that no global hides."""
@@ -216,13 +232,25 @@ class Places:
             self.absent(place, name, f"the global {name}")
         return Unknown()
 
-    def written(self, owner: object, name: object) -> None:
+    def written(self, owner: object, name: object, *, is_item: bool = False) -> None:
         """Notes that the function sets an attribute, a global or an item."""
         for each in seen_of(owner):
             if self.is_outside(each) or type(each) is dict:
                 self.snapshot(each)
                 if not is_a(each, CONTAINERS) or is_simple(name):
-                    self._written.add((id(each), key_of(name)))
+                    key = id(each), key_of(name)
+                    self._written.add(key)
+                    if id(each) not in self._before and key not in self._undo:
+                        self._undo[key] = items_putter(each) if is_item else putter(each, name)
+
+    def take_back(self) -> None:
+        """Has all that the function wrote to hold what it held before."""
+        for put in self._undo.values():
+            put()
+        for container, items in self._before.values():
+            if is_a(container, CHANGEABLE) and not same(contents(container), items):
+                is_dict = is_a(container, dict)
+                replace(container, zip(items[::2], items[1::2], strict=True) if is_dict else items)
 
     # Classes ------------------------------------------------------------------------------
 

@@ -273,6 +273,8 @@ class Reads(Places):
             if outside and is_a(container, dict):
                 self.absent(container, key, path)
                 self.special_of(kind, "__missing__")
+                if is_a(container, collections.defaultdict):
+                    self.snapshot(container)  # which may add the key
             elif outside:
                 self.length(container)
             return Unknown((container,) if outside else ())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import itertools
-import operator
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from types import FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +16,13 @@ from pullback import errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import may_record
-from pullback._symbols import Break, Late
+from pullback._symbols import Apart, Break, Late
 from pullback._tree import leaves as leaves_of
 from pullback.devices import Device
 from pullback.graph.capture import Capture
 from pullback.graph.host import Guard, contents, replace, same
 from pullback.graph.joint import JointTape, differentiated
-from pullback.graph.lookup import find, found_in, has_drawn, is_foreign_array, set_state
+from pullback.graph.lookup import has_drawn, is_foreign_array, set_state
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.signature import Part, Signature, changed, device_of, refilled
 from pullback.graph.watch import Watch
@@ -174,10 +173,13 @@ def _traced_once(
         program.number = next(_NUMBERS)
     except BaseException as error:
         capture.undo()
+        if isinstance(error, Break) or any(leaf.kind == "number" for leaf in leaves):
+            places.take_back()  # the function runs once more, or the call has failed
         capture.forget()
         if watch.missed and isinstance(error, Break):
             raise _Missed("has run unseen") from error
         raise
+    is_apart = False
     try:
         if commit:
             if seen is not None:
@@ -188,11 +190,16 @@ def _traced_once(
             capture.commit()
         else:
             capture.undo()
+            is_apart = outside is not None and bool(program.unmet())
+            if outside is None or is_apart:
+                places.take_back()
     except Exception as error:
         # Such as that of a wrong label, which comes when the step has been taken.
         raise Late(error) from None
     finally:
         capture.forget()
+    if is_apart:
+        raise Apart("changes what it reads")
     if derivative is not None:
         derivative.asleep.release()
     return result, program
@@ -233,7 +240,6 @@ def _settled(
                 now = None
             parts = now if guard.function is contents else (now,)
             if any(type(part) is Tensor and part._device is device for part in parts):
-                _put_back(guard)
                 kept = guard.what
         found.append(guard)
     if kept is not None:
@@ -242,27 +248,6 @@ def _settled(
             "make a pb.Variable before the call, and assign the tensor to it",
         )
     return found
-
-
-def _put_back(guard: Guard) -> None:
-    """Has a place hold what it held before the trace."""
-    place, *name = guard.arguments
-    before = cast("Any", guard.value)
-    if guard.function in (getattr, object.__getattribute__):
-        setattr(place, name[0], before)
-    elif guard.function is found_in:
-        found = find(*guard.arguments)
-        assert found is not None
-        delattr(found.base, name[0])
-        if found_in(*guard.arguments) is not before:  # it was not inherited
-            setattr(found.base, name[0], before)
-    elif guard.function is operator.getitem:
-        place[name[0]] = before
-    elif guard.function is not contents:
-        cast("Any", guard.function).__self__[place] = before
-    else:
-        is_dict = isinstance(place, dict)
-        replace(place, zip(before[::2], before[1::2], strict=True) if is_dict else before)
 
 
 def _check_changes(
@@ -324,6 +309,8 @@ class Expected:
             put_back()
 
     def _see(self, capture: Capture, containers: list[Any]) -> None:
+        places = capture.places
+        self._places.append(("what is outside", lambda: None, places.take_back))
         for held in capture.written:
             variable = held.place
             name = f"the variable {variable.name!r}" if variable.name else "a variable"

@@ -271,7 +271,7 @@ class _Followed(Stack):
         if event == "return":
             parts = [arg]
             if is_a(arg, (list, tuple)):
-                parts += arg
+                parts.extend(arg)  # a tuple may have an addition of its own
             elif is_a(arg, dict):
                 parts += arg.values()
             for part in parts:

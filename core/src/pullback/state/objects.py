@@ -21,6 +21,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.recording import capturing
 from pullback._notebook import table_html
 from pullback._once import once_for_each
 from pullback.devices import Device
@@ -148,11 +149,36 @@ def named_variables(root: object) -> dict[str, Variable]:
     >>> list(named_variables({"a/b": [v], "c": v}))
     ['a~1b/0']
     """
-    return {
-        entry.path: entry.value
-        for entry in walk(root)
-        if entry.first is None and isinstance(entry.value, Variable)
-    }
+    entries = [entry for entry in walk(root) if entry.first is None]
+    if (capture := capturing()) is not None:
+        capture.traversed(
+            [entry.value for entry in entries if not isinstance(entry.value, Variable)], _parts
+        )
+    return {entry.path: entry.value for entry in entries if isinstance(entry.value, Variable)}
+
+
+class _Enters(dict[type, bool]):
+    """Whether a traversal enters the objects of a type."""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = found = _children_of(kind) is not None
+        return found
+
+
+_ENTERS = _Enters()
+
+
+def _parts(value: Any) -> tuple[object, ...]:
+    """The objects in one that a traversal enters: fast, as each run of a program compares them."""
+    children = _children_of(type(value))
+    values: Iterable[object]
+    if children is _attributes:
+        values = vars(value).values()
+    elif children is enumerate:
+        values = value
+    else:
+        values = [child for _, child in (children or _none)(value)]
+    return tuple([child for child in values if _ENTERS[type(child)]])
 
 
 def path_of(root: object, target: object) -> str | None:
