@@ -44,6 +44,7 @@ def check(seeds, monkeypatch):
         refused += [refusal] if refusal else []
     assert captured > len(seeds), captured
     assert len(refused) < 0.02 * len(seeds) + 2, refused
+    gc.unfreeze()  # a trace that looks for a function which is set aside sets aside all
     gc.collect()
     assert len(configs) == 2 * len(seeds)
     assert not [seed for i, seed in enumerate(seeds) if configs[2 * i]() or configs[2 * i + 1]()]

@@ -13,6 +13,7 @@ import dis
 import gc
 import inspect
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,10 @@ _MACHINERY = ("layer.py", "calls.py", "loss_terms.py", "policy.py", "symbolic.py
 #: The framework's code that has been met, by identity, as hashing code takes long; and what it
 #: reads of its first argument. That of generated functions may end, and is kept while a trace runs.
 _FRAMEWORK: dict[int, tuple[CodeType, Chains]] = {}
+#: Functions that `gc.freeze` has set aside, by their code, as far as they have been looked for: to
+#: look sets aside all that is alive then.
+_FROZEN: weakref.WeakKeyDictionary[CodeType, list[weakref.ref[FunctionType]]]
+_FROZEN = weakref.WeakKeyDictionary()
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -197,15 +202,17 @@ class _Followed(Stack):
             return [back.callee] if places.is_outside(back.callee) else []
         if code.co_argcount:
             first: Any = frame.f_locals.get(code.co_varnames[0])
+            # A named tuple is made by a lambda.
+            name = code.co_name if code.co_name != "<lambda>" else "__new__"
             for kind in (type(first), first) if is_a(first, type) else (type(first),):
-                found = find(kind, code.co_name)
+                found = find(kind, name)
                 function = None if found is None else found.value
                 if is_a(function, property):
                     function = function.fget
                 elif is_a(function, (classmethod, staticmethod)):
                     function = function.__func__
                 if is_a(function, FunctionType) and function.__code__ is code:
-                    places.special_of(kind, code.co_name)
+                    places.special_of(kind, name)
                     return [places.register(function, function.__name__)]
         if known is not None:
             return known
@@ -221,6 +228,9 @@ class _Followed(Stack):
 
     def _frozen_holders(self, code: CodeType) -> list[FunctionType]:
         """The functions that have some code, also those that `gc.freeze` has set aside."""
+        known = [function for held in _FROZEN.get(code, ()) if (function := held()) is not None]
+        if known:
+            return known
         follower = sys.gettrace()
         # What ends here, garbage that is not to be set aside as well, is no part of the function.
         sys.settrace(None)
@@ -229,6 +239,7 @@ class _Followed(Stack):
         holders = _holders(code)
         gc.freeze()
         sys.settrace(follower)
+        _FROZEN[code] = [weakref.ref(function) for function in holders]
         return holders
 
     # Events ------------------------------------------------------------------------------------
