@@ -1,4 +1,4 @@
-"""What random programs draw beside plain ops: batches, models, masks, prints, recomputed parts.
+"""Patterns of random programs beside plain ops: batches, models, masks, prints, remat.
 
 `random_programs.py` puts these patterns among its own. `MADE` has the objects that a pattern names;
 a world makes those whose name its program has.

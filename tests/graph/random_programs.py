@@ -333,7 +333,7 @@ class World:
         return Outcome(result, error, state)
 
     def minimized(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What steps of a quasi-Newton method return, whose loss is of the results."""
+        """The loss after steps of a quasi-Newton method, whose loss is of the results."""
 
         def loss() -> pb.Tensor:
             found = tensors(self.call(*args, **kwargs))

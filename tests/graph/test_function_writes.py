@@ -1,4 +1,4 @@
-"""What a captured function writes outside of itself is written once a call, or not at all.
+"""A captured function writes outside of itself once a call, or not at all.
 
 A trace runs the function. Where its call fails, or the function has to run once more, all that it
 wrote is taken back before.

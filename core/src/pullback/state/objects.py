@@ -158,7 +158,7 @@ def named_variables(root: object) -> dict[str, Variable]:
 
 
 class _Enters(dict[type, bool]):
-    """Whether a traversal enters the objects of a type."""
+    """Knows of each type whether a traversal enters its objects."""
 
     def __missing__(self, kind: type) -> bool:
         self[kind] = found = _children_of(kind) is not None
