@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from pullback import dtypes, errors
+from pullback._dispatch.recording import capturing
 from pullback._operators import OPERATORS
 from pullback.devices import Device, DeviceLike, as_device, default_device, devices
 from pullback.dtypes import DType
@@ -91,9 +92,20 @@ OPERATORS.array_namespace = _namespace
 
 
 def executing_eagerly() -> bool:
-    """Returns True: ops run when they are called.
+    """Whether ops run when they are called, on tensors that have values to look at.
+
+    False where a captured function is traced, and in `pb.eval_shape`. What a library chooses by it
+    must not change what a program computes.
 
     >>> pb.executing_eagerly()
     True
+    >>> @pb.function
+    ... def double(x):
+    ...     print(pb.executing_eagerly())
+    ...     return 2.0 * x
+    >>> [double(1.0).item() for _ in range(3)]  # op by op, traced, as a program
+    True
+    False
+    [2.0, 2.0, 2.0]
     """
-    return True
+    return capturing() is None

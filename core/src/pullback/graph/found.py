@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pullback._codegen.source import Source
 from pullback._dispatch.recording import RECORDING
@@ -12,6 +14,7 @@ from pullback._symbols import SharedCount
 from pullback.graph.program import MISS, Program, no_other
 from pullback.graph.signature import (
     ABSENT,
+    DICTS,
     KeyCode,
     Signature,
     equal,
@@ -189,3 +192,33 @@ class SignatureForm:
         self.run.__globals__["full"] = True
         for entry in self.entries.values():
             entry.late = True
+
+
+class Options(NamedTuple):
+    """What `pb.function` is told beside the function; its docstring says what it means."""
+
+    strict: bool
+    limit: int
+    check: bool
+    compare: bool
+
+
+class Kept(tuple[Any, Any]):
+    """The captured method that an instance keeps: no part of the instance's state."""
+
+    opaque_state = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Kept, ((None, None),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kept:
+        return Kept((None, None))
+
+
+def holds_arrays(value: object) -> bool:
+    """Returns whether a value is an argument that has NumPy arrays in it."""
+    if isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_arrays, value))
+    return type(value) in DICTS and any(map(holds_arrays, value.values()))  # type: ignore[attr-defined]

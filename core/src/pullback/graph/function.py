@@ -11,19 +11,24 @@ from contextlib import nullcontext
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
-import numpy as np
-
 from pullback import _hints, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._locks import process_lock
 from pullback._symbols import Apart, Break, Late
-from pullback.graph.found import OFTEN, Caller, KnownSignature, SignatureForm
+from pullback.graph.found import (
+    OFTEN,
+    Caller,
+    Kept,
+    KnownSignature,
+    Options,
+    SignatureForm,
+    holds_arrays,
+)
 from pullback.graph.graph import Graph
 from pullback.graph.host import depth_of_program, line_of_traceback
 from pullback.graph.program import MISS, Program
 from pullback.graph.signature import (
-    DICTS,
     NUMBERS,
     Numbers,
     Signature,
@@ -59,20 +64,11 @@ class Function(Caller, Generic[P, R]):
     #: Its programs are made anew; the state of what it calls is saved with that.
     opaque_state = True
 
-    def __init__(
-        self,
-        f: Callable[P, R],
-        *,
-        strict: bool = True,
-        limit: int = LIMIT,
-        check: bool = False,
-    ) -> None:
-        super().__init__(enters=not check)
+    def __init__(self, f: Callable[P, R], options: Options) -> None:
+        super().__init__(enters=not options.check)
         functools.update_wrapper(self, f, updated=())
         self._f: Callable[..., Any] = f
-        self._strict = strict
-        self._limit = limit
-        self._check = check
+        self._options = options
         self._names = names_of(f)
         self._name = getattr(f, "__qualname__", type(f).__name__).rpartition("<locals>.")[2]
         # With the name of the class: a method may call that of its base class.
@@ -115,14 +111,14 @@ class Function(Caller, Generic[P, R]):
         return kept
 
     def _like(self, f: Callable[..., Any]) -> Function[..., Any]:
-        return Function(f, strict=self._strict, limit=self._limit, check=self._check)
+        return Function(f, self._options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
         f = copy.deepcopy(self._f, memo)
-        return Function(f, strict=self._strict, limit=self._limit, check=self._check)
+        return Function(f, self._options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self._f, self._strict, self._limit, self._check)
+        return Function, (self._f, self._options)
 
     if TYPE_CHECKING:
 
@@ -142,9 +138,9 @@ class Function(Caller, Generic[P, R]):
                     # Derivatives of higher order need every op.
                     return self.run_eagerly(args, kwargs)
                 if self._taped is None:
-                    self._taped = _Taped(self._f, strict=self._strict, limit=self._limit)
+                    self._taped = _Taped(self._f, self._options._replace(check=False))
                 return cast("R", self._taped.call(*args, **kwargs))
-        if self._check and self._all():
+        if self._options.check and self._all():
             return self._compared(args, kwargs)
         result = self.first(*args, **kwargs)
         return self._find(args, kwargs) if result is MISS else result
@@ -152,7 +148,9 @@ class Function(Caller, Generic[P, R]):
     def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Does a call that is compared with the function op by op."""
         with _TRACING:
-            expected = Expected(self._f, self._name, self._signature(args, kwargs))
+            expected = Expected(
+                self._f, self._name, self._signature(args, kwargs), self._options.compare
+            )
             result: R = self.first(*args, **kwargs)
             if result is MISS:
                 result = self._find(args, kwargs)
@@ -255,7 +253,7 @@ class Function(Caller, Generic[P, R]):
 
     def run_eagerly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Calls the function op by op, with tensors in place of NumPy arrays."""
-        if not any(map(_holds_arrays, (*args, *kwargs.values()) if kwargs else args)):
+        if not any(map(holds_arrays, (*args, *kwargs.values()) if kwargs else args)):
             return cast("R", self._f(*args, **kwargs))
         signature = self._signature(args, kwargs)
         device = device_of(signature)
@@ -300,12 +298,12 @@ class Function(Caller, Generic[P, R]):
                 result = self._capture_numbers(more, numbers)
                 if result is not MISS:
                     return result
-            if self._count() < self._limit:
+            if self._count() < self._options.limit:
                 self._add(signature)
                 return _BEFORE
             self._fill(signature)
             return MISS
-        entry.full = self._count() - (not entry.programs) >= self._limit
+        entry.full = self._count() - (not entry.programs) >= self._options.limit
         if entry.full:
             self._fill()
             return MISS
@@ -372,7 +370,7 @@ class Function(Caller, Generic[P, R]):
                 entry.made = True
                 return _BEFORE
             failure = self._error(error)
-            if self._strict:
+            if self._options.strict:
                 raise failure from None
             self._eager_because = error.reason
             self._forms = {}
@@ -405,7 +403,7 @@ class Function(Caller, Generic[P, R]):
         Raises:
             Break: if the function does what a program cannot do.
         """
-        return traced(self._f, self._name, signature, commit=commit)
+        return traced(self._f, self._name, signature, commit=commit, compares=self._options.compare)
 
     def _look_at(self, signature: Signature) -> bool:
         """Makes constants again of the numbers of a call whose trace failed; False if none."""
@@ -464,10 +462,11 @@ class Function(Caller, Generic[P, R]):
         # What the framework keeps has names of its own.
         names = dict.fromkeys(guard.what for guard in guards if "._" not in guard.what)
         varied += [f"{name}: pass it as an argument" for name in names]
+        limit = self._options.limit
         self._warn(
-            f"{self._name} has been called in {self._limit} ways, so calls in other ways run op "
+            f"{self._name} has been called in {limit} ways, so calls in other ways run op "
             f"by op. What varies: {'; '.join(varied) or 'something outside of its arguments'}. Or "
-            f"have more programs made: pb.function(..., limit={2 * self._limit})"
+            f"have more programs made: pb.function(..., limit={2 * limit})"
         )
 
     def _warn_of_counts(self, program: Program) -> None:
@@ -482,39 +481,14 @@ class Function(Caller, Generic[P, R]):
         warnings.warn(message, RuntimeWarning, stacklevel=depth_of_program())
 
 
-class Kept(tuple[Any, Any]):
-    """The captured method that an instance keeps: no part of the instance's state."""
-
-    opaque_state = True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, ((None, None),)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Kept:
-        return Kept((None, None))
-
-
-def _holds_arrays(value: object) -> bool:
-    """Returns whether a value is an argument that has NumPy arrays in it."""
-    if isinstance(value, np.ndarray):
-        return True
-    if isinstance(value, (list, tuple)):
-        return any(map(_holds_arrays, value))
-    return type(value) in DICTS and any(map(_holds_arrays, value.values()))  # type: ignore[attr-defined]
-
-
-def _remade(f: Callable[..., Any], strict: bool, limit: int, check: bool) -> Function[..., Any]:
-    return Function(f, strict=strict, limit=limit, check=check)
-
-
 class _Taped(Function[..., Any]):
     """The programs of a captured function for calls that one tape outside records.
 
     Their results have one node, whose backward pass is a graph as well.
     """
 
-    def __init__(self, f: Callable[..., Any], *, strict: bool, limit: int) -> None:
-        super().__init__(f, strict=strict, limit=limit)
+    def __init__(self, f: Callable[..., Any], options: Options) -> None:
+        super().__init__(f, options)
         self._enters = False
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -524,7 +498,14 @@ class _Taped(Function[..., Any]):
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:
         outside = LOCAL.state.tapes[0]
-        program = traced(self._f, self._name, signature, commit=False, outside=outside)[1]
+        _, program = traced(
+            self._f,
+            self._name,
+            signature,
+            commit=False,
+            outside=outside,
+            compares=self._options.compare,
+        )
         arguments = {name: part.value for name, part in signature.named.items()}
         try:
             result = program.run(*(part.value for part in signature.positional), **arguments)
@@ -537,11 +518,21 @@ class _Taped(Function[..., Any]):
 
 @overload
 def function(
-    f: Callable[P, R], /, *, strict: bool = True, limit: int = LIMIT, check: bool = False
+    f: Callable[P, R],
+    /,
+    *,
+    strict: bool = True,
+    limit: int = LIMIT,
+    check: bool = False,
+    compare: bool = True,
 ) -> Function[P, R]: ...
 @overload
 def function(
-    *, strict: bool = True, limit: int = LIMIT, check: bool = False
+    *,
+    strict: bool = True,
+    limit: int = LIMIT,
+    check: bool = False,
+    compare: bool = True,
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 @_hints.answering
 def function(
@@ -551,6 +542,7 @@ def function(
     strict: bool = True,
     limit: int = LIMIT,
     check: bool = False,
+    compare: bool = True,
 ) -> Any:
     """Captures a function: from its third call on it runs as one program.
 
@@ -567,6 +559,10 @@ def function(
             further shapes, run op by op.
         check: whether each call also runs op by op, and compares the bits of results, variables,
             the state of optimizers and metrics, and generators. It finds what no program can see.
+        compare: whether each run compares what the function has read besides its arguments, and
+            makes another program where that has changed. Without it, all but arguments, variables
+            and tensors is a constant of the program, as in JAX: for functions that read a lot, such
+            as the objects of another library, whose owner makes a new function when they change.
 
     Returns:
         The captured function. Without `f`, a decorator.
@@ -588,12 +584,14 @@ def function(
         raise errors.InputTypeError(f"limit is {limit!r}; write an int, such as limit=16")
     if limit < 1:
         raise errors.InputValueError(f"limit is {limit}; a captured function has 1 program or more")
+    options = Options(strict, limit, check, compare)
+    capture = functools.partial(function, **options._asdict())
     if f is None:
-        return functools.partial(function, strict=strict, limit=limit, check=check)
+        return capture
     if isinstance(f, (staticmethod, classmethod)):
-        return type(f)(function(f.__func__, strict=strict, limit=limit, check=check))
+        return type(f)(capture(f.__func__))
     if not callable(f):
         raise errors.InputTypeError(
             f"pb.function captures a function, got {type(f).__name__}; write pb.function(f)"
         )
-    return f if isinstance(f, Function) else Function(f, strict=strict, limit=limit, check=check)
+    return f if isinstance(f, Function) else Function(f, options)

@@ -42,6 +42,7 @@ def traced(
     commit: bool,
     outside: Any = None,
     seen: Callable[[Capture, list[Any]], None] | None = None,
+    compares: bool = True,
 ) -> tuple[Any, Program]:
     """Runs a function in a trace, and makes a program of it.
 
@@ -54,6 +55,7 @@ def traced(
         commit: whether the function's effects are those of a call; else they are undone.
         outside: the tape outside that records the call.
         seen: gets the capture, and the lists and dicts that the call changes, before it does.
+        compares: whether the program compares what the function has read besides its arguments.
 
     Returns:
         The result of the function, and the program.
@@ -64,7 +66,7 @@ def traced(
     """
     for _ in range(_TRIES):
         try:
-            return _traced_once(f, name, signature, commit, outside, seen)
+            return _traced_once(f, name, signature, commit, outside, seen, compares)
         except _Missed:
             continue
     raise Break(
@@ -84,6 +86,7 @@ def _traced_once(
     commit: bool,
     outside: Any,
     seen: Callable[[Capture, list[Any]], None] | None,
+    compares: bool,
 ) -> tuple[Any, Program]:
     leaves = signature.leaves()
     objects = [(leaf.path, leaf.value) for leaf in leaves if leaf.kind == "object"]
@@ -102,6 +105,7 @@ def _traced_once(
     for path, value in objects:
         places.register(value, path)
     watch = Watch(places)
+    following = watch if compares else nullcontext()
     names: list[str] = []
     handles: list[tuple[Tensor, Any]] = []
     tracked: list[tuple[Part, Tensor, Any]] = []
@@ -134,18 +138,18 @@ def _traced_once(
             if not isinstance(f, (FunctionType, MethodType)):
                 places.called(f, [*args], [*kwargs.values()])
             if outside is None:
-                with watch:
+                with following:
                     result = f(*args, **kwargs)
                 changes = changed(containers)
             else:
                 tape = JointTape(outside)
                 with tape:
                     tape.watch([handle for _, handle, _ in tracked])
-                    with watch:
+                    with following:
                         result = f(*args, **kwargs)
                 changes = changed(containers)
                 # A custom gradient runs the user's code.
-                with watch if capture.custom else nullcontext():
+                with following if capture.custom else nullcontext():
                     derivative = differentiated(
                         capture, tape, tracked, [result, *(value for _, value in changes)]
                     )
@@ -291,16 +295,19 @@ class Expected:
         f: the function.
         name: its name, for messages.
         signature: the arguments.
+        compares: as `traced` takes it.
     """
 
-    def __init__(self, f: Callable[..., Any], name: str, signature: Signature) -> None:
+    def __init__(
+        self, f: Callable[..., Any], name: str, signature: Signature, compares: bool
+    ) -> None:
         self._name = name
         #: A name, what reads a state, and what puts its value of before the call back.
         self._places: list[tuple[str, Callable[[], Any], Callable[[], object]]] = []
         #: False for a call that fails: the call itself says why.
         self.is_known = True
         try:
-            result, _ = traced(f, name, signature, commit=True, seen=self._see)
+            result, _ = traced(f, name, signature, commit=True, seen=self._see, compares=compares)
             self._results = [_bits(leaf) for leaf in leaves_of(result)]
             self._after = [read() for _, read, _ in self._places]
         except (Break, Late, Exception):
