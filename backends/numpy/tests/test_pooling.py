@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pullback_numpy import pooling
+from pullback_numpy import pooling, pooling_few
+from pullback_numpy.kernels import KERNELS
 from pullback_numpy.pooling import (
     avg_pool,
     avg_pool_gradient,
@@ -68,6 +69,51 @@ def problems(draw: Any) -> tuple[Array, dict[str, Any]]:
     padding = tuple((min(draw(pads), w - 1), min(draw(pads), w - 1)) for w in window)
     strides = window if draw(st.booleans()) else each(1, 3)
     return x, {"window": window, "strides": strides, "padding": padding}
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems(), st.booleans(), st.booleans(), st.sampled_from(["float32", "float16", "int8"]))
+def test_few_elements_have_the_results_of_many(
+    problem: tuple[Array, dict[str, Any]], include: bool, first: bool, dtype: str
+) -> None:
+    """The kernels take all windows at once where they are few, with channels in both places."""
+    x, attributes = problem
+    x = (10 * x).astype(dtype)
+    x.flat[:: max(1, x.size // 3)] = np.nan if x.dtype.kind == "f" else -128
+    x = x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1)) if first else x
+    form = "channels_first" if first else "channels_last"
+    found = []
+    for few in (pooling_few._FEW, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pooling_few, "_FEW", few)
+            pooling_few.plan_of.cache_clear()
+            y, indices = KERNELS["max_pool"](x, data_format=form, **attributes)
+            g = np.linspace(-1, 2, y.size, dtype=np.float32).reshape(y.shape)
+            results = [y, indices]
+            results += [
+                KERNELS["max_pool_gather"](x, indices, data_format=form, **attributes),
+                KERNELS["max_pool_gradient"](
+                    g, indices, input_shape=x.shape, data_format=form, **attributes
+                ),
+            ]
+            if x.dtype.kind == "f":
+                attributes = {**attributes, "count_include_pad": include}
+                results += [
+                    KERNELS["avg_pool"](x, data_format=form, **attributes),
+                    KERNELS["avg_pool_gradient"](
+                        g, input_shape=x.shape, data_format=form, **attributes
+                    ),
+                ]
+                attributes.pop("count_include_pad")
+            found.append(results)
+    pooling_few.plan_of.cache_clear()
+    for place, (one, other) in enumerate(zip(*found, strict=True)):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        if place in (0, 1, 2):
+            np.testing.assert_array_equal(one, other)
+        else:
+            bound = 1e-3 if one.dtype == np.float16 else 1e-6
+            np.testing.assert_allclose(one, other, rtol=bound, atol=bound)
 
 
 @settings(max_examples=150, deadline=None)

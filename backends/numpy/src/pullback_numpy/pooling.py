@@ -52,7 +52,7 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
     plan = plan_patches(x, window, strides, padding, dilation, 1, BLOCK_BYTES, by_tap=True)
 
     def work(blocks: Iterable[Block]) -> None:
-        for rows, values, _ in patches(x, plan, blocks, fill=_least(dtype)):
+        for rows, values, _ in patches(x, plan, blocks, fill=least(dtype)):
             if values.size < _FEW:
                 # A NaN is the maximum, and the first maximum has the place.
                 np.maximum.reduce(values, 0, out=best_y[rows])
@@ -162,7 +162,7 @@ def avg_pool(
             np.add.reduce(values, axis=0, out=flat[rows])
 
     threads.run(work, plan.parts, prod(window) * y.size)
-    y /= _counts(x.shape[1:-1], window, strides, padding, count_include_pad, dtype)
+    y /= counts_of(x.shape[1:-1], window, strides, padding, count_include_pad, dtype)
     return y
 
 
@@ -177,7 +177,7 @@ def avg_pool_gradient(
 ) -> Array:
     """g (N, *out, C) to the gradient of x, of input_shape: each g spread evenly over its window."""
     dtype = compute_dtype(g.dtype)
-    even = g.astype(dtype, copy=False) / _counts(
+    even = g.astype(dtype, copy=False) / counts_of(
         input_shape[1:-1], window, strides, padding, count_include_pad, dtype
     )
     even = np.ascontiguousarray(even)
@@ -257,14 +257,14 @@ def _ranges(total: int, step: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + step, total)
 
 
-def _least(dtype: np.dtype[Any]) -> Any:
+def least(dtype: np.dtype[Any]) -> Any:
     """The value of the dtype that is less than all others."""
     if dtype.kind == "f":
         return -np.inf
     return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
-def _counts(
+def counts_of(
     spatial: Sizes,
     window: Sizes,
     strides: Sizes,

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from functools import lru_cache
+from math import prod
+from typing import Any, Unpack
 
 import numpy as np
 
+from pullback.casting import compute_dtype
 from pullback.plugins.records import Kernel
-from pullback.shapes import channels_last_shape
-from pullback_numpy import pooling
+from pullback.shapes import channels_last_shape, spatial_of
+from pullback_numpy import pooling, pooling_few
 from pullback_numpy.kernels.convolution import to_last
-from pullback_numpy.typing import Array, AvgPoolOptions, PoolOptions, Sizes
+from pullback_numpy.pooling_few import Plan
+from pullback_numpy.typing import Array, AvgPoolOptions, DType, PoolOptions, Sizes
 
 
 def _back(y: Array) -> Array:
     return np.moveaxis(y, -1, 1)
 
 
+def _plan(shape: Sizes, data_format: str, options: Any) -> Plan | None:
+    """How few elements are pooled; None for many."""
+    first = 1 if data_format == "channels_last" else 2
+    return pooling_few.plan_of(
+        shape, first, options["window"], options["strides"], options["padding"]
+    )
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(compute_dtype(x.dtype), copy=False)
+
+
+@lru_cache(maxsize=64)
+def _counts(shape: Sizes, data_format: str, dtype: DType, **options: Unpack[AvgPoolOptions]) -> Any:
+    """The divisors of the sums, with axes of channels as in the images."""
+    counts = pooling.counts_of(spatial_of(shape, data_format), **options, dtype=dtype)
+    return counts if data_format == "channels_last" or not counts.ndim else counts[..., 0]
+
+
 def _max_pool(x: Array, *, data_format: str, **options: Unpack[PoolOptions]) -> tuple[Array, ...]:
+    plan = _plan(x.shape, data_format, options)
+    if plan is not None:
+        wide = _wide(x)
+        y, indices = pooling_few.max_pool(
+            wide, plan, prod(options["window"]), pooling.least(wide.dtype)
+        )
+        return y.astype(x.dtype, copy=False), indices
     if data_format == "channels_last":
         return pooling.max_pool(x, **options)
     y, indices = pooling.max_pool(to_last(x), **options)
@@ -32,6 +62,10 @@ def _max_pool_gradient(
     data_format: str,
     **options: Unpack[PoolOptions],
 ) -> Array:
+    plan = _plan(input_shape, data_format, options)
+    if plan is not None:
+        dx = pooling_few.max_pool_gradient(_wide(g), indices, plan)
+        return dx.astype(g.dtype, copy=False)
     if data_format == "channels_last":
         return pooling.max_pool_gradient(g, indices, input_shape=input_shape, **options)
     g, indices = to_last(g), to_last(indices)
@@ -45,12 +79,21 @@ def _max_pool_gradient(
 def _max_pool_gather(
     x: Array, indices: Array, *, data_format: str, **options: Unpack[PoolOptions]
 ) -> Array:
+    plan = _plan(x.shape, data_format, options)
+    if plan is not None:
+        return pooling_few.max_pool_gather(x, indices, plan)
     if data_format == "channels_last":
         return pooling.max_pool_gather(x, indices, **options)
     return _back(pooling.max_pool_gather(to_last(x), to_last(indices), **options))
 
 
 def _avg_pool(x: Array, *, data_format: str, **options: Unpack[AvgPoolOptions]) -> Array:
+    plan = _plan(x.shape, data_format, options)
+    if plan is not None:
+        wide = _wide(x)
+        counts = _counts(x.shape, data_format, wide.dtype, **options)
+        y = pooling_few.avg_pool(wide, plan, prod(options["window"]), counts)
+        return y.astype(x.dtype, copy=False)
     if data_format == "channels_last":
         return pooling.avg_pool(x, **options)
     return _back(pooling.avg_pool(to_last(x), **options))
@@ -59,6 +102,12 @@ def _avg_pool(x: Array, *, data_format: str, **options: Unpack[AvgPoolOptions]) 
 def _avg_pool_gradient(
     g: Array, *, input_shape: Sizes, data_format: str, **options: Unpack[AvgPoolOptions]
 ) -> Array:
+    plan = _plan(input_shape, data_format, options)
+    if plan is not None:
+        wide = _wide(g)
+        even = wide / _counts(input_shape, data_format, wide.dtype, **options)
+        dx = pooling_few.avg_pool_gradient(even, plan, options["window"])
+        return dx.astype(g.dtype, copy=False)
     if data_format == "channels_last":
         return pooling.avg_pool_gradient(g, input_shape=input_shape, **options)
     return _back(

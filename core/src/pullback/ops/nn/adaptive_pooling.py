@@ -12,6 +12,7 @@ from pullback.dtypes import real, real_floating
 from pullback.ops.indexing import take
 from pullback.ops.joining import stack
 from pullback.ops.manipulation import reshape
+from pullback.ops.nn.pooling import avg_pool, max_pool
 from pullback.ops.nn.windows import DataFormat, Sizes, check_format
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, mean
@@ -51,10 +52,28 @@ def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
-def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_format: str) -> Tensor:
-    # A window is a product of intervals, so one spatial dimension is pooled after the other.
+def _adapt(
+    x: Tensor,
+    pool: Callable[..., Tensor],
+    reduce: Callable[..., Tensor],
+    output_size: Shape,
+    data_format: str,
+) -> Tensor:
     out = spatial_of(_adapted(x.shape, output_size=output_size, data_format=data_format),
                      data_format)  # fmt: skip
+    spatial = spatial_of(x.shape, data_format)
+    rest = [s % n if s >= n else s for s, n in zip(spatial, out, strict=True)]
+    if not any(rest):
+        first = 1 if data_format == "channels_last" else 2
+        split = [m for s, n in zip(spatial, out, strict=True) for m in (n, s // n)]
+        parts = reshape(x, (*x.shape[:first], *split, *x.shape[first + len(out) :]))
+        return reduce(parts, axis=tuple(range(first + 1, first + len(split), 2)))
+    if all(s >= n and one <= 1 for s, n, one in zip(spatial, out, rest, strict=True)):
+        # Windows are alike, and equally far apart: two of them share one element at most.
+        window = tuple([s // n + s % n for s, n in zip(spatial, out, strict=True)])
+        strides = tuple([s // n for s, n in zip(spatial, out, strict=True)])
+        return pool(x, window, strides=strides, data_format=data_format)
+    # A window is a product of intervals, so one spatial dimension is pooled after the other.
     for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):
         size = x.shape[axis]
         windows = [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
@@ -63,11 +82,11 @@ def _adapt(x: Tensor, pool: Callable[..., Tensor], output_size: Shape, data_form
             if width * count != size:  # windows that overlap
                 x = take(x, from_any([*chain(*windows)]).to(x.device), axis=axis)
             split = (*x.shape[:axis], count, width, *x.shape[axis + 1 :])
-            x = pool(reshape(x, split), axis=axis + 1)
+            x = reduce(reshape(x, split), axis=axis + 1)
             continue
         lead = (slice(None),) * axis
         parts = [x[(*lead, slice(window.start, window.stop))] for window in windows]
-        x = stack([pool(part, axis=axis) for part in parts], axis=axis)
+        x = stack([reduce(part, axis=axis) for part in parts], axis=axis)
     return x
 
 
@@ -90,7 +109,7 @@ def adaptive_avg_pool(
     >>> pb.adaptive_avg_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1)), output_size=2).tolist()
     [[[1.5], [2.5]]]
     """
-    return narrowed(_adapt(widened(x), mean, output_size, data_format), x)
+    return narrowed(_adapt(widened(x), avg_pool, mean, output_size, data_format), x)
 
 
 @op(shape=_adapted, dtype=real, accuracy=EXACT)
@@ -110,7 +129,7 @@ def adaptive_max_pool(
     >>> pb.adaptive_max_pool(pb.reshape([1.0, 2.0, 3.0], (1, 3, 1)), output_size=2).tolist()
     [[[2.0], [3.0]]]
     """
-    return _adapt(x, max, output_size, data_format)
+    return _adapt(x, max_pool, max, output_size, data_format)
 
 
 # Whole images ---------------------------------------------------------------------------------
