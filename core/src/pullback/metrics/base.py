@@ -204,10 +204,10 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def _sum_of(values: Tensor) -> Tensor:
     """Returns the sum in double precision; booleans are counted, and one number is its own sum."""
-    dtype = values.dtype
-    if dtype == dtypes.bool_:
+    kind = dtypes.kind(values.dtype)
+    if kind == dtypes.BOOL:
         return count_nonzero(values)
-    if dtypes.is_complex(dtype):
+    if kind == dtypes.CMPLX:
         values = double(values)  # which says that a part would be dropped
     if values.ndim:
         return reduce_sum(values, dtype=widest(values.device))

@@ -51,7 +51,8 @@ def _sum(x: Array, *, axis: Any, dtype: DType, keepdims: bool) -> Any:
             return _add(x, axis, None, None, keepdims)
         return tree_sum(x, axis, keepdims)
     wide, result = accumulation(x, dtype)
-    if x.size <= _FEW and wide is result and x.dtype.char in _PLAIN:
+    few = x.size <= _FEW or (axis is None and wide is dtypes.float64 and x.size <= _SMALL)
+    if few and wide is result and x.dtype.char in _PLAIN:
         return _add(x, axis, wide, None, keepdims)
     return tree_sum(converted(x, wide), axis, keepdims).astype(result, copy=False)
 

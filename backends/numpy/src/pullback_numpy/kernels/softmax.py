@@ -6,6 +6,7 @@ BLAS, and maxima are taken over a transposed copy: 0.3 to 0.5 ns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +20,11 @@ from pullback_numpy.kernels.reductions import tree_sum
 from pullback_numpy.products import row_totals
 from pullback_numpy.typing import Array
 
+_add: Any = np.add.reduce
 #: Rows up to this long have their maxima taken over a transposed copy.
 _SHORT_ROW = 64
+#: Up to this many elements a loop that starts for each row costs less than a call of BLAS.
+_FEW = 512
 #: Rows up to this long are summed by BLAS: in a few lanes, accurate enough to some thousand terms.
 _LONG_ROW = 4096
 
@@ -36,6 +40,8 @@ def row_max(x: Array, axis: int) -> Any:
 
 def row_sum(x: Array, axis: int) -> Any:
     """The sum along axis, which is kept."""
+    if x.size <= _FEW and axis == x.ndim - 1:
+        return _add(x, axis, None, None, True)
     if axis == x.ndim - 1 and x.shape[axis] <= _LONG_ROW and x.flags.c_contiguous:
         total = row_totals(x.reshape(-1, x.shape[-1]))
         return total.reshape((*x.shape[:-1], 1))
@@ -158,13 +164,19 @@ def _cross_entropy(
     # top + log_sum - w would lose the digits of a small loss beside large logits.
     terms = np.subtract(w, top)
     np.subtract(log_sum, terms, out=terms)
-    terms *= target
-    loss = row_sum(terms, axis)
-    if np.isnan(loss).any():
+    loss = _weighted_sum(terms, target, axis)
+    if math.isnan(_add(loss, None)):
         # 0 * inf: a class that is masked out, with a label of 0.
         terms[target == 0] = 0
-        loss = row_sum(terms, axis)
-    return narrowed(loss.squeeze(axis), logits), top + log_sum
+        loss = _weighted_sum(terms, target, axis)
+    return narrowed(loss, logits), top + log_sum
+
+
+def _weighted_sum(terms: Array, weights: Array, axis: int) -> Any:
+    """The sum of terms * weights along axis."""
+    if terms.size <= 16 * _FEW and axis == terms.ndim - 1:
+        return np.asarray(np.vecdot(terms, weights))
+    return row_sum(terms * weights, axis).squeeze(axis)
 
 
 def _flat(logits: Array, labels: Array, axis: int) -> tuple[Any, Any, Any]:
