@@ -57,8 +57,9 @@ def _get(x: Tensor, key: Any) -> Tensor:
         return strided_slice(x, key=(None, ...))
     if kind is tuple and (basic := _without_tensors(key, shape)) is not None:
         return strided_slice(x, key=basic)
-    if (first := _first_axes(x, key)) is not None:
-        return take(*first, axis=0)
+    if (found := _along_one(x, key)) is not None:
+        merged, index, axis = found
+        return take(merged, index, axis=axis)
     plan = _plan(x.shape, key, x)
     if plan.basic is not None:
         x = strided_slice(x, key=plan.basic)
@@ -72,26 +73,33 @@ def _get(x: Tensor, key: Any) -> Tensor:
     return take(merged, index, axis=axis)
 
 
-def _first_axes(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
-    """x with its first axes merged, and the indices along these, for a key of tensors for them.
+def _along_one(x: Tensor, key: Any) -> tuple[Tensor, Tensor, int] | None:
+    """x with the indexed axes as one, the indices along it and its number, for frequent keys.
 
-    The key is a tensor of integers or booleans, or a tuple of tensors of integers; None for others.
+    The key is a tensor of integers or booleans for the first axes, a tuple of tensors of integers
+    for these, or one such tensor among slices of everything; None for others.
     """
     shape = x._array.shape
-    if type(key) is Tensor and shape:
+    kind = type(key)
+    if kind is Tensor and shape:
         if dtypes.kind(key.dtype) == dtypes.INT:
-            return x, key
+            return x, key, 0
         count = key.ndim
         if key.dtype != dtypes.bool_ or not count or key.shape != shape[:count]:
             return None
         index = reshape(argwhere(key if count == 1 else reshape(key, (-1,))), (-1,))
-    elif type(key) is tuple and 1 < len(key) <= len(shape) and all(map(_is_indices, key)):
+    elif kind is tuple and 1 < len(key) <= len(shape):
         count = len(key)
+        if not all(map(_is_indices, key)):
+            axes = [axis for axis, entry in enumerate(key) if not _is_everything(entry)]
+            if len(axes) == 1 and _is_indices(key[axes[0]]):
+                return x, key[axes[0]], axes[0]
+            return None
         index = ravel_indices(key, shape[:count])
     else:
         return None
     merged = x if count == 1 else reshape(x, (size_of(shape[:count]), *shape[count:]))
-    return merged, index
+    return merged, index, 0
 
 
 def _without_tensors(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | None:
@@ -131,8 +139,8 @@ def _without_tensors(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | No
 
 def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     basic = _without_tensors(key if type(key) is tuple else (key,), x.shape)
-    if basic is None and type(value) in SCALAR_TYPES:
-        written = _set_number(x, key, value)
+    if basic is None:
+        written = _set_along_one(x, key, value)
         if written is not None:
             return written
     plan = _plan(x.shape, key, x) if basic is None else SubscriptPlan(basic, [], False)
@@ -154,17 +162,7 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
             return where(mask, reshape(values, ()), x)
     part = x if plan.basic is None else strided_slice(x, key=plan.basic)
     merged, index, axis, order = _merge(part, plan)
-    target = taken_shape(merged.shape, index.shape, axis=axis)
-    values = _trimmed(values, len(target))
-    try:
-        fits = broadcast_shapes(target, values.shape) == target
-    except errors.ShapeError:
-        fits = False
-    if not fits:
-        raise errors.ShapeError(
-            f"x[...] = value: a value of shape {values.shape} does not broadcast to {target}"
-        )
-    merged = scatter_update(merged, index, broadcast_to(values, target), axis=axis)
+    merged = _scattered(merged, index, values, axis)
     if order is None:
         part = reshape(merged, part.shape)
     else:
@@ -173,17 +171,46 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
     return part if plan.basic is None else strided_update(x, part, key=plan.basic)
 
 
-def _set_number(x: Tensor, key: Any, value: TensorLike) -> Tensor | None:
-    """x with a number at a key of tensors for the first axes; None for other keys."""
-    values = _into(x, value)
-    if type(key) is Tensor and key.dtype == dtypes.bool_:
-        return where(key, values, x) if key.shape == x.shape else None
-    if (first := _first_axes(x, key)) is None:
+def _set_along_one(x: Tensor, key: Any, value: TensorLike) -> Tensor | None:
+    """x with a value at a key that `_along_one` reads; None for other keys."""
+    if type(key) is Tensor and key.dtype == dtypes.bool_ and key.shape == x.shape and x.ndim:
+        values = _into(x, value)
+        if values.size == 1:
+            # One value for all elements of the mask: `where` does it, without counting them.
+            return where(key, reshape(values, ()), x)
+    found = _along_one(x, key)
+    if found is None:
         return None
-    merged, index = first
-    target = taken_shape(merged.shape, index.shape, axis=0)
-    written = scatter_update(merged, index, broadcast_to(values, target))
+    merged, index, axis = found
+    written = _scattered(merged, index, _into(x, value), axis)
     return written if merged is x else reshape(written, x.shape)
+
+
+def _scattered(x: Tensor, index: Tensor, values: Tensor, axis: int) -> Tensor:
+    """x with values, which are broadcast, at indices along an axis.
+
+    Raises:
+        ShapeError: for values of another shape.
+    """
+    target = taken_shape(x.shape, index.shape, axis=axis)
+    values = _trimmed(values, len(target))
+    if values.shape != target:
+        try:
+            fits = not values.ndim or broadcast_shapes(target, values.shape) == target
+        except errors.ShapeError:
+            fits = False
+        if not fits:
+            raise errors.ShapeError(
+                f"x[...] = value: a value of shape {values.shape} does not broadcast to {target}"
+            )
+        values = broadcast_to(values, target)
+    return scatter_update(x, index, values, axis=axis)
+
+
+def _is_everything(entry: object) -> bool:
+    if type(entry) is not slice:
+        return False
+    return entry.start is None and entry.stop is None and entry.step is None
 
 
 def _is_indices(entry: object) -> bool:
