@@ -26,7 +26,7 @@ _FEW_TAPS = 64
 
 
 class Plan(NamedTuple):
-    """Where the windows of images of one shape are."""
+    """The places of the windows of images of one shape."""
 
     #: The shapes of the padded image, and of the result.
     padded: Sizes

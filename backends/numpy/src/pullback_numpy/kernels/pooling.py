@@ -22,7 +22,7 @@ def _back(y: Array) -> Array:
 
 
 def _plan(shape: Sizes, data_format: str, options: Any) -> Plan | None:
-    """How few elements are pooled; None for many."""
+    """Returns how few elements are pooled; None for many."""
     first = 1 if data_format == "channels_last" else 2
     return pooling_few.plan_of(
         shape, first, options["window"], options["strides"], options["padding"]

@@ -72,6 +72,8 @@ def accumulation(x: Array, dtype: DType | None) -> tuple[Any, Any]:
 def tree_sum(x: Array, axis: Any, keepdims: bool) -> Any:
     """The sum over `axis` with an error that grows with the logarithm of the number of terms."""
     ndim = x.ndim
+    if axis is not None and len(axis) == ndim:
+        axis = None
     few = axis == (0,) and ndim > 1 and len(x) <= _FEW  # as the gradient of a bias
     if few or x.size <= _FEW or x.dtype.kind in "iu":
         return _add(x, axis, None, None, keepdims)
@@ -244,7 +246,26 @@ def _count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Any:
     return np.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 
+def _squares(x: Array, axis: Any, keepdims: bool) -> Any:
+    """The sum of squared distances from the mean of few elements, in double precision.
+
+    So the mean is as good as exact, and needs no correction.
+    """
+    away = x.astype(np.float64)
+    away -= _add(away, axis, None, None, True) / _count(x, axis)
+    np.multiply(away, away, out=away)
+    return _add(away, axis, None, None, keepdims)
+
+
+def _is_few(x: Array, axis: Any, correction: float) -> bool:
+    few = x.ndim > 0 and 0 < x.size <= _SMALL and x.dtype.kind != "c" and x.itemsize < 8
+    return few and _count(x, axis) > correction
+
+
 def _var(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
+    if _is_few(x, axis, correction):
+        left = _count(x, axis) - correction
+        return (_squares(x, axis, keepdims) / left).astype(x.dtype)
     wide = widened(x)
     away = np.asarray(wide - _mean(wide, axis=axis, keepdims=True))
     # The mean is rounded to a digit of x, which may be large beside the distances.
@@ -256,6 +277,9 @@ def _var(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
 
 
 def _std(x: Array, *, axis: Any, correction: float, keepdims: bool) -> Any:
+    if _is_few(x, axis, correction):
+        left = _count(x, axis) - correction
+        return np.sqrt(_squares(x, axis, keepdims) / left).astype(x.dtype)
     wide = widened(x)
     deviation = np.sqrt(_var(wide, axis=axis, correction=correction, keepdims=keepdims))
     return deviation if wide is x else deviation.astype(x.dtype)
