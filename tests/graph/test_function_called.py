@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback._dispatch.recording import LOCAL, RECORDING
+from pullback._symbols import TRACES
+from pullback.devices import as_device
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((6, 4), np.float32), RNG.standard_normal((6, 3), np.float32)
@@ -300,3 +303,71 @@ def test_context_managers_of_functions_that_the_framework_calls(way, taped):
     for sign in (1.0, 1.0, -1.0, 1.0):
         x = pb.asarray([1.0, -2.0, 0.5]) * sign
         assert captured(x).tolist() == step(x).tolist()
+
+
+def failing(x):
+    if FAULT[0] == "raises":
+        raise KeyError("failing")
+    if FAULT[0] == "looks":
+        return x * float(pb.sum(x))
+    if FAULT[0] == "draws":
+        return x * pb.random.uniform(x.shape)
+    if FAULT[0] == "makes":
+        return x * pb.Variable(1.0)
+    with scope(2.0):
+        raise KeyError("failing in a block")
+
+
+FAULT = [""]
+FAULTS = ("raises", "looks", "draws", "makes", "raises in a block")
+
+
+def managed_and_failing(x):
+    with scope(2.0) as factor:
+        x = pb.sin(x) * factor
+    return failing(x)
+
+
+@pytest.mark.parametrize("outside, taped", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("way", WAYS)
+def test_blocks_are_left_where_the_function_fails(way, outside, taped, monkeypatch):
+    """Whatever ends a trace, the thread then has the device, the tapes and the counts of before."""
+    monkeypatch.setitem(globals(), "managed", managed_and_failing)
+    ways = {
+        **WAYS,
+        "call": managed_and_failing,
+        "remat": pb.remat(managed_and_failing),
+        "layer": pb.layers.Lambda(managed_and_failing),
+        "Sequential": pb.Sequential([pb.layers.Lambda(managed_and_failing)], remat=True),
+        "function": pb.function(managed_and_failing),
+    }
+
+    def step(x):
+        if not taped:
+            return ways[way](x)
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sum(ways[way](x))
+        return tape.gradient(y, x)
+
+    def held():
+        state = LOCAL.state
+        return (
+            *(as_device(None), [*state.tapes], state.recording, state.capture),
+            *(RECORDING.count, TRACES.count, pb.executing_eagerly()),
+        )
+
+    x = pb.asarray([1.0, -2.0, 0.5])
+    for fault in FAULTS:
+        FAULT[0] = fault
+        captured = pb.function(step)
+        before = held()
+        for _ in range(2):
+            with contextlib.suppress(KeyError, pb.errors.PullbackError):
+                if outside:
+                    with pb.GradientTape() as tape:
+                        tape.watch(x)
+                        captured(x)
+                else:
+                    captured(x)
+            assert held() == before

@@ -150,6 +150,8 @@ def test_shared_layers_several_outputs_and_files(tmp_path):
     with pytest.raises(E.CheckpointError, match="without a model"):
         pb.checkpoint.load_model(path)
     pb.plot_model(model, tmp_path / "model.svg")
+    pb.plot_model(pb.Sequential(), tmp_path / "none.svg")
+    minidom.parse(str(tmp_path / "none.svg"))
     assert len(minidom.parse(str(tmp_path / "model.svg")).getElementsByTagName("rect")) == 7
     with pytest.raises(E.InputValueError, match=r"\.svg"):
         pb.plot_model(model, tmp_path / "model.png")
@@ -358,3 +360,44 @@ def test_a_layer_does_not_keep_the_models_that_it_is_in(drop):
     with pytest.raises(AttributeError, match="nothing that was made of the result is left"):
         _ = kept.output
     assert pickle.loads(pickle.dumps(kept))(pb.ones((2, 3))).shape == (2, 3)
+
+
+def test_the_shape_of_a_part_is_that_of_each_length():
+    """A size that is given is that of every length for which the first element is there."""
+
+    def part(draw):
+        kind = draw.integers(6)
+        if kind == 0:
+            return int(draw.choice([0, 1, -1]))
+        if kind == 1:
+            return None
+        ends = [None, *range(-9, 10)]
+        start, stop = (ends[i] for i in draw.integers(len(ends), size=2))
+        return slice(start, stop, [None, 1, 2, -1, -3][draw.integers(5)])
+
+    checked = 0
+    for seed in range(200):
+        draw = np.random.default_rng(seed)
+        key = [part(draw) for _ in range(draw.integers(1, 4))]
+        while sum(each is not None for each in key) > 3:
+            key.pop()
+        if draw.integers(4) == 0 and len(key) < 3:
+            key.insert(int(draw.integers(len(key) + 1)), ...)
+        key = tuple(key) if len(key) > 1 else key[0]
+        x = pb.Input((None, 6))
+        y = x[key]
+        doubled = pb.tanh(y) * 2
+        assert doubled.shape == y.shape
+        for sizes in draw.integers(1, 12, size=(5, 2)):
+            given = np.ones((*sizes, 6))
+            try:
+                found = given[key].shape
+            except IndexError:
+                continue
+            declared = [n if n != 1 else None for n in y.shape]
+            if 0 in y.shape or 0 in found:
+                continue
+            assert len(found) == len(declared)
+            assert all(m is None or m == n for m, n in zip(declared, found, strict=True)), key
+            checked += 1
+    assert checked > 300

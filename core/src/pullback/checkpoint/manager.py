@@ -50,6 +50,7 @@ class CheckpointManager(Closing):
     (['ckpt-1', 'ckpt-2'], 'ckpt-1')
 
     Raises:
+        InputTypeError: for a name that is not a str.
         InputValueError: for a `keep` below 1, for negative numbers, and for a name that begins
             with a dot, has a slash, or has neither letter nor digit.
     """

@@ -27,8 +27,11 @@ def checked(stem: str) -> str:
     """Returns a stem, if checkpoints can be found by it.
 
     Raises:
+        InputTypeError: for a stem that is not a str.
         InputValueError: for a stem that no file can have, or that is hidden.
     """
+    if not isinstance(stem, str):
+        raise errors.InputTypeError(f"name must be a str, got {type(stem).__name__}")
     apart = {"/", "\0", os.sep, os.altsep} & set(stem)
     if stem.startswith(".") or apart or not any(map(str.isalnum, stem)):
         raise errors.InputValueError(

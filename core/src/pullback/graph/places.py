@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable
 from types import (
     BuiltinFunctionType,
     FunctionType,
-    GeneratorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -45,7 +44,6 @@ from pullback.graph.lookup import (
     in_python,
     is_foreign_array,
     is_framework,
-    is_framework_code,
     is_input,
     is_iterator,
     is_simple,
@@ -382,9 +380,6 @@ class Places:
         elif is_a(value, FunctionType) or is_a(value, np.ndarray):
             pass
         elif outside and is_iterator(value):
-            frame = value.gi_frame if is_a(value, GeneratorType) else None
-            if frame is not None and is_framework_code(frame.f_code, frame.f_globals):
-                return ()  # a `with` block of the framework's, which has the function run in it
             raise Break(
                 f"takes values from the iterator {self.path(value)}",
                 "pass what next() gives as an argument",

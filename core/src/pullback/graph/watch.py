@@ -9,15 +9,15 @@ until it has a name. So what a function reads is what it has read in this run, a
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import gc
 import inspect
 import sys
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackType
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
@@ -42,7 +42,7 @@ _FROZEN = weakref.WeakKeyDictionary()
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-@contextmanager
+@contextlib.contextmanager
 def announced() -> Iterator[None]:
     """Has the functions that a block runs say what they run when they run again.
 
@@ -138,6 +138,8 @@ class Watch:
                 if not code.co_filename.startswith("<"):
                     _FRAMEWORK[id(code)] = self._framework[id(code)]
                 return self._called(frame, event, arg)
+            if code.co_filename == contextlib.__file__ and _is_of_framework(frame):
+                return None
             back = self.state_of(frame.f_back)
             if LOCAL.state.capture is None or (back is None and self._is_apart(frame)):
                 return None
@@ -290,6 +292,16 @@ class _Followed(Stack):
                     self.places.register(part, frame.f_code.co_name)
             self.returned.append(arg)
         return self.result_of_framework
+
+
+def _is_of_framework(frame: FrameType) -> bool:
+    """Returns whether a frame of contextlib enters or leaves a `with` block of the framework's.
+
+    Where that ended the trace, what the block has set would stay.
+    """
+    generator = getattr(frame.f_locals.get("self"), "gen", None)
+    block = generator.gi_frame if is_a(generator, GeneratorType) else None
+    return block is not None and is_framework_code(block.f_code, block.f_globals)
 
 
 def _is_of_layer(code: CodeType) -> bool:

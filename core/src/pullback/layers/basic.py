@@ -114,6 +114,7 @@ class EinsumDense(Layer):
     ((2, 5, 4, 8), (16, 4, 8), (4, 8))
 
     Raises:
+        InputTypeError: for axes of the bias that are not a str.
         InputValueError: for an equation of another form, or a bias of axes that are not there.
         LayerError: for sizes that do not fit the equation.
     """
@@ -142,6 +143,11 @@ class EinsumDense(Layer):
         self.output_shape = tuple([None if n is None else as_count(n, "a size") for n in sizes])
         self.activation = activation_of(activation)
         self.bias_axes = bias_axes
+        if not (bias_axes is None or isinstance(bias_axes, str)):
+            raise errors.InputTypeError(
+                f"bias_axes must be a str of axes of the result {self._out!r}, or None, got "
+                f"{type(bias_axes).__name__}"
+            )
         if not {*(bias_axes or "")} <= {*self._out}:
             raise errors.InputValueError(
                 f"bias_axes must be axes of the result {self._out!r}, got {bias_axes!r}"

@@ -105,7 +105,7 @@ def _drawn(boxes: list[Box]) -> str:
             rows.append([])
         rows[depth[-1]].append(number)
     wide = [max(len(box.title), len(box.shape)) * _LETTER + 24 for box in boxes]
-    width = max(sum(wide[n] + _GAP for n in row) for row in rows) + _GAP
+    width = max([sum(wide[n] + _GAP for n in row) for row in rows], default=0) + _GAP
     center = [0.0] * len(boxes)
 
     def above(n: int) -> float:

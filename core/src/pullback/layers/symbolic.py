@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -231,6 +232,8 @@ def apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
             f"{call.name} fits one size of an axis that is None, and no other: give that size in "
             f"pb.Input, or reduce the axis before ({error})"
         ) from None
+    if isinstance(function, TensorMethod) and function.name == "__getitem__":
+        second = _shortened(call, first, second)
     one, other = leaves(first), leaves(second)
     if [*map(_fixed, one)] != [*map(_fixed, other)]:
         raise errors.SymbolicError(
@@ -254,6 +257,33 @@ def _fixed(leaf: Any) -> Any:
         return TensorSpec, len(leaf.shape), leaf.dtype
     # Other objects may be made anew in each call.
     return leaf if isinstance(leaf, (int, float, complex, str, np.generic)) else type(leaf)
+
+
+def _shortened(call: SymbolicCall, first: TensorSpec, second: TensorSpec) -> TensorSpec:
+    """The second spec of a part whose slices end in a free axis: `x[:, :100]` may be shorter.
+
+    As with an index, the first element is taken to be there.
+    """
+    x, key = call.args
+    if not isinstance(x, SymbolicTensor):
+        return second
+    keys = key if isinstance(key, tuple) else (key,)
+    if any(part is not None and not isinstance(part, (int, slice, EllipsisType)) for part in keys):
+        return second
+    sizes, axis, at = [*second.shape], 0, 0
+    for part in keys:
+        if part is Ellipsis:
+            skipped = len(x.shape) - sum(k is not None and k is not Ellipsis for k in keys)
+            axis, at = axis + skipped, at + skipped
+        elif isinstance(part, slice):
+            if x.shape[axis] is None and 1 < sizes[at] == first.shape[at]:
+                sizes[at] -= 1
+            axis, at = axis + 1, at + 1
+        elif part is None:
+            at += 1
+        else:
+            axis += 1
+    return TensorSpec(sizes, second.dtype)
 
 
 def _result(call: SymbolicCall, number: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.arguments import as_list
 from pullback._dispatch.convert import from_any
@@ -70,7 +71,12 @@ def clip_by_global_norm(
     >>> clipped, norm = pb.clip_by_global_norm([[3.0], None, [4.0]], 1.0)
     >>> clipped[1], norm.item()
     (None, 5.0)
+
+    Raises:
+        InputValueError: for a max_norm that is negative or NaN.
     """
+    if isinstance(max_norm, (int, float)) and not max_norm >= 0:
+        raise errors.InputValueError(f"max_norm must be 0 or more, got {max_norm}")
     several = as_list(tensors, "tensors", "tensors")
     length = global_norm(several) if norm is None else from_any(norm)
     limit = max_norm if isinstance(max_norm, (int, float)) else from_any(max_norm)
