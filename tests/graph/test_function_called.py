@@ -328,7 +328,7 @@ def managed_and_failing(x):
     return failing(x)
 
 
-@pytest.mark.parametrize("outside, taped", [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("outside", "taped"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize("way", WAYS)
 def test_blocks_are_left_where_the_function_fails(way, outside, taped, monkeypatch):
     """Whatever ends a trace, the thread then has the device, the tapes and the counts of before."""
