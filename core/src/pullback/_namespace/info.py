@@ -92,7 +92,7 @@ OPERATORS.array_namespace = _namespace
 
 
 def executing_eagerly() -> bool:
-    """Whether ops run when they are called, on tensors that have values to look at.
+    """Returns whether ops run when they are called, on tensors that have values to look at.
 
     False where a captured function is traced, and in `pb.eval_shape`. What a library chooses by it
     must not change what a program computes.

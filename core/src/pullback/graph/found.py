@@ -195,7 +195,7 @@ class SignatureForm:
 
 
 class Options(NamedTuple):
-    """What `pb.function` is told beside the function; its docstring says what it means."""
+    """Options of `pb.function`, whose docstring says what they mean."""
 
     strict: bool
     limit: int
