@@ -488,7 +488,7 @@ class Capture:
         if held is None:
             self.traced_device(variable._device)
             traced = self.trace.enter(State, "s", variable._array, variable)
-            source: Any = self.trace._inputs[-1]
+            source = self.trace._inputs[-1]
             held = self.variables[id(variable)] = Held(variable, source, traced)
         return held
 

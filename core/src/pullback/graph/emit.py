@@ -182,7 +182,7 @@ def _release(source: Source, values: list[Value]) -> None:
         source.line(f"del {', '.join(value.name for value in values)}")
 
 
-def _literal(source: Source, value: Any) -> str:
+def _literal(source: Source, value: object) -> str:
     if value is None or type(value) in (bool, int, str):
         return repr(value)
     return source.constant(value)

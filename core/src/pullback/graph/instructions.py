@@ -158,7 +158,7 @@ def _step_of(instruction: dis.Instruction, code: CodeType, behind: int) -> tuple
     name, number = instruction.opname, instruction.arg or 0
     if name in _PLAIN:
         return _plain, _PLAIN[name]
-    argument: Any = instruction.argval
+    argument = instruction.argval
     if name in _AS_TEXT:
         argument = instruction.argrepr
     elif name in _WITH_FLAGS:
@@ -186,7 +186,7 @@ def _forget(state: Stack, frame: FrameType, _: object) -> None:
     state.stack.clear()
 
 
-def _push_callable(state: Stack, value: Any, is_called: bool) -> None:
+def _push_callable(state: Stack, value: object, is_called: bool) -> None:
     """Puts a value on top, with the room beside it that a call needs."""
     if is_called and not _BEHIND:
         state.push(NULL)
@@ -511,7 +511,7 @@ def _match_class(state: Stack, frame: FrameType, count: int) -> None:
     if is_a(kind, type):
         places.special(kind, ("__instancecheck__",))
         if is_a(subject, kind):
-            given: Any = places.attribute(kind, "__match_args__") if count else ()
+            given = places.attribute(kind, "__match_args__") if count else ()
             positional = given[:count] if is_a(given, tuple) else ()
             for name in (*positional, *names):
                 places.attribute(subject, name)

@@ -72,7 +72,7 @@ class Unknown:
 LOST = Unknown()
 
 
-def seen_of(value: Any) -> tuple[Any, ...]:
+def seen_of(value: object) -> tuple[Any, ...]:
     """The objects that a value may be: itself, or what an unknown one may be."""
     return value.candidates if type(value) is Unknown else (value,)
 
@@ -129,7 +129,7 @@ def slots_of(kind: type) -> list[tuple[str, Any]]:
     ]
 
 
-def putter(owner: Any, name: Any) -> Callable[[], object]:
+def putter(owner: object, name: Any) -> Callable[[], object]:
     """A function that has an attribute of an object, or an item of a dict, be what it is now.
 
     It runs nobody's code: what a property sets is an attribute, too.
@@ -240,7 +240,7 @@ def is_simple(key: object) -> bool:
     kind = type(key)
     if isinstance(key, tuple) and kind is tuple:
         return all(map(is_simple, key))
-    by_identity: Any = object.__hash__, object.__eq__
+    by_identity = object.__hash__, object.__eq__
     return is_plain(key) or (
         kind is not Unknown and (kind is type or (kind.__hash__, kind.__eq__) == by_identity)
     )

@@ -442,6 +442,6 @@ def what_is_in(path: str) -> str:
 
 def _of_decimals() -> tuple[object, ...]:
     """The settings of decimals in this thread, on which their arithmetic depends."""
-    context: Any = sys.modules["decimal"].getcontext()
+    context = sys.modules["decimal"].getcontext()
     names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
     return (*(getattr(context, name) for name in names), *context.traps.values())

@@ -119,7 +119,7 @@ class Reads(Places):
             chains: the names, each of an attribute of the value of the one before.
         """
         for chain in chains:
-            value: Any = owner
+            value = owner
             for name in chain:
                 value = self.attribute(value, name)
             self.given(value)
@@ -388,7 +388,7 @@ class Reads(Places):
             state, path = state_of(generator), self.path(value)
             self.add((has_drawn, id(generator)), has_drawn, (generator, state), False, path)
 
-    def _got(self, getter: Any, args: list[Any]) -> Any:
+    def _got(self, getter: object, args: list[Any]) -> Any:
         names = getter.__reduce__()[1]
         results = []
         for name in names:
@@ -432,7 +432,7 @@ class Reads(Places):
             self.register(space, f"vars({self.path(owner)})") if self.is_outside(owner) else space
         )
 
-    def _type(self, value: object, *more: Any) -> Any:
+    def _type(self, value: object, *more: object) -> Any:
         if more:
             return NotImplemented
         if type(value) is HostNumber:
@@ -440,7 +440,7 @@ class Reads(Places):
         self.kind_of(value)
         return Unknown() if is_a(value, Unknown) else type(value)
 
-    def kind_of(self, value: object, *_: Any) -> Any:
+    def kind_of(self, value: object, *_: object) -> Any:
         """Reads the class of an object."""
         for each in seen_of(value):
             kind = type(each)
@@ -455,7 +455,7 @@ class Reads(Places):
         self.length(value)
         return Unknown()
 
-    def _nothing(self, *_: Any) -> Any:
+    def _nothing(self, *_: object) -> Any:
         return Unknown()
 
 

@@ -229,7 +229,7 @@ class Compiled:
         #: Why the backend's function is not called any more.
         self.failure = ""
 
-    def __call__(self, *inputs: Any) -> Sequence[Native]:
+    def __call__(self, *inputs: object) -> Sequence[Native]:
         """The outputs of a run. Numbers of the host are NumPy arrays, draws are ints."""
         run = self._run
         if run is None:

@@ -132,7 +132,7 @@ def constant_key(value: Any) -> tuple[Any, ...]:
     return () if value is None else (frozen(value),)
 
 
-def _structure(path: str, kind: str, form: Any, value: Any, parts: Sequence[Part]) -> Part:
+def _structure(path: str, kind: str, form: Any, value: object, parts: Sequence[Part]) -> Part:
     forms = tuple(part.form for part in parts)
     key = tuple(item for part in parts for item in part.key)
     return Part(path, kind, (*form, forms), key, value, tuple(parts))
@@ -541,7 +541,7 @@ def _number_test(part: Part, name: str) -> str:
     return f"type({name}) is not int or not {-INT_RANGE} <= {name} < {INT_RANGE}"
 
 
-def key_of(value: Any) -> tuple[Any, ...]:
+def key_of(value: object) -> tuple[Any, ...]:
     """The key of a value; that of no other one, if it has none."""
     try:
         return constant_key(value)

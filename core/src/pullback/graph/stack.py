@@ -88,7 +88,7 @@ class Stack:
         found = [x for value in values if not is_plain(value) for x in self.places.given(value)]
         self.push(Unknown(tuple(found)) if found else UNKNOWN)
 
-    def ask_truth(self, value: Any) -> None:
+    def ask_truth(self, value: object) -> None:
         """Notes that the truth of a value is asked for."""
         if not is_plain(value):
             self.places.length(value)

@@ -395,5 +395,5 @@ def _items_of(container: Collection[Any]) -> Any:
     return tuple(map(_bits, contents(container)))
 
 
-def _set(generator: Any, state: Any) -> None:
+def _set(generator: Any, state: object) -> None:
     generator.state = state

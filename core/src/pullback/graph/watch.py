@@ -87,7 +87,7 @@ class Watch:
         #: runs in a trace for the first time.
         self.missed = False
         self._before: Any = None
-        self._outer: Any = None
+        self._outer: object = None
         self._collects = False
 
     def __enter__(self) -> None:
@@ -203,7 +203,7 @@ class _Followed(Stack):
         if back is not None and back.callee is not None and back.callee.__code__ is code:
             return [back.callee] if places.is_outside(back.callee) else []
         if code.co_argcount:
-            first: Any = frame.f_locals.get(code.co_varnames[0])
+            first = frame.f_locals.get(code.co_varnames[0])
             # A named tuple is made by a lambda.
             name = code.co_name if code.co_name != "<lambda>" else "__new__"
             for kind in (type(first), first) if is_a(first, type) else (type(first),):
@@ -246,7 +246,7 @@ class _Followed(Stack):
 
     # Events ------------------------------------------------------------------------------------
 
-    def step(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def step(self, frame: FrameType, event: str, arg: object) -> Any:
         """Is called by the interpreter."""
         if event == "opcode":
             at = frame.f_lasti
@@ -279,7 +279,7 @@ class _Followed(Stack):
                 self.watch.ended(frame)
         return self.step
 
-    def result_of_framework(self, frame: FrameType, event: str, arg: Any) -> Any:
+    def result_of_framework(self, frame: FrameType, event: str, arg: object) -> Any:
         """Is called for frames of the framework that this one calls."""
         if event == "return":
             parts = [arg]
