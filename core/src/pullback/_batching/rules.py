@@ -38,7 +38,10 @@ class BatchedOp(NamedTuple):
 
     def on(self, *inputs: Any, **attributes: Any) -> Any:
         """The op on tensors of the device below, with some attributes in place of others."""
-        return general.call(self.op, inputs, {**self.attributes, **attributes})
+        given = {**self.attributes, **attributes}
+        if self.op.fixed and inputs:
+            return self.op.function(*inputs, **given)  # specialized code
+        return general.call(self.op, inputs, given)
 
     def all_on(self, *inputs: Any, **attributes: Any) -> list[Tensor]:
         """As `on`, for a list of all results and residuals."""
@@ -373,6 +376,15 @@ def normalized(call: BatchedOp, x: Batched, *weights: Batched | None) -> list[Te
     further = tuple(a + 1 for a in (range(len(x.shape)) if axis is None else axis))
     tensors = [None if weight is None else weight.tensor for weight in weights]
     return call.all_on(x.tensor, *tensors, axis=further)
+
+
+@batches(
+    *("softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_with_logits"),
+    "sparse_softmax_cross_entropy_gradient",
+)
+def of_classes(call: BatchedOp, *inputs: Batched) -> list[Tensor]:
+    """Along the axis of the classes, which stands one further back."""
+    return call.all_on(*[whole(x, call.size) for x in inputs], axis=call.attributes["axis"] + 1)
 
 
 # ---------------------------------------------------------------------------------------------
