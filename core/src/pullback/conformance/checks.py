@@ -31,7 +31,7 @@ from pullback.conformance.case import (
     to_tensor,
     widen,
 )
-from pullback.conformance.compare import identical, near, require
+from pullback.conformance.compare import all_identical, identical, near, require
 from pullback.conformance.layouts import LAYOUTS, REPEATED
 from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array, Suite
@@ -142,22 +142,19 @@ def unchanged(case: Case) -> None:
     if targets and floating:
         tape.gradient(targets, floating)
     _same(case, tensors, before)
-    for output, copy in zip(several, kept, strict=True):
-        identical(case, output.numpy(), copy, "the result after its gradient")
+    all_identical(case, several, kept, "the result after its gradient")
     _measure(case, outputs, "the result under a tape", through_body=True)
 
 
 def _same(case: Case, inputs: Sequence[Tensor], before: Sequence[Array]) -> None:
-    for i, (tensor, copy) in enumerate(zip(inputs, before, strict=True)):
-        identical(case, tensor.numpy(), copy, f"written into by the call: input {i} after the call")
+    all_identical(case, inputs, before, "written into by the call: input {i} after the call")
 
 
 @check(Area.EDGES, spared=runs_body, by_value=True)
 def deterministic(case: Case) -> None:
     """Checks that two calls have the same bits."""
     once, again = results(case.call()), results(case.call())
-    for first, second in zip(once, again, strict=True):
-        identical(case, second, first, "the second call")
+    all_identical(case, again, once, "the second call")
 
 
 # The body is compared with the reference, as on every backend, unless a gradient rule takes
@@ -202,10 +199,8 @@ def prepared(case: Case) -> None:
     if kernel is None:
         return
     ready = Plan(case.op, plan.device, kernel, plan.attributes, plan.guard)
-    for found, expected in zip(ready.run(arrays), plan.run(arrays), strict=True):
-        identical(
-            case, backend.to_host(found), backend.to_host(expected), "made ready for its shapes"
-        )
+    found, expected = (map(backend.to_host, one.run(arrays)) for one in (ready, plan))
+    all_identical(case, found, expected, "made ready for its shapes")
 
 
 class _Owner:
@@ -235,8 +230,8 @@ def in_place(case: Case) -> None:
         }
         kept = None if held is None else owners[held]._array
         update(*(owners.get(i, array) for i, array in enumerate(arrays)), **plan.attributes)
-        for owner, goal in zip(owners.values(), expected, strict=True):
-            identical(case, backend.to_host(owner._array), goal, "updated in place")
+        updated = [backend.to_host(owner._array) for owner in owners.values()]
+        all_identical(case, updated, expected, "updated in place")
         if held is not None:
             identical(case, backend.to_host(kept), host[held], "what somebody else has")
 
@@ -272,9 +267,8 @@ def kept(case: Case) -> None:
             owners[i]._array = backend.from_host(array, case.device.native, copy=True)
         expected = plan.run(inputs())
         for _ in range(5):
-            found = as_tuple(kernel(*inputs(), **plan.attributes))
-            for array, goal in zip(found, expected, strict=True):
-                identical(case, backend.to_host(array), backend.to_host(goal), "with kept weights")
+            found = map(backend.to_host, as_tuple(kernel(*inputs(), **plan.attributes)))
+            all_identical(case, found, map(backend.to_host, expected), "with kept weights")
 
 
 def _differs_for_equal(case: Case) -> bool:
@@ -297,8 +291,7 @@ def layouts(case: Case) -> None:
         laid = case.laid_out(lay)
         kept = [np.array(leaf) for leaf in leaves(laid.inputs)]
         outputs = laid.call(laid.tensors(copy=False))
-        for i, (leaf, copy) in enumerate(zip(leaves(laid.inputs), kept, strict=True)):
-            identical(case, leaf, copy, f"{name} input {i} after the call")
+        all_identical(case, leaves(laid.inputs), kept, f"{name} input {{i}} after the call")
         # Some layouts have other values, which need their own reference.
         measured = laid if name in REPEATED else case
         quantity = f"the result for {name} inputs"

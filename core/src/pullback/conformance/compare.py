@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from pullback import dtypes
@@ -9,6 +12,7 @@ from pullback.casting import cast
 from pullback.conformance.accuracy import finfo, ulp
 from pullback.conformance.sample import Array
 from pullback.dtypes import DType
+from pullback.tensor import Tensor
 
 #: Results below this many times the smallest normal number are small: an error among them, such as
 #: one of flushed subnormals, is huge in ulp, and says nothing of other values.
@@ -46,6 +50,19 @@ def identical(subject: object, actual: Array, expected: Array, quantity: str) ->
         raise ConformanceError(
             f"{subject}: {quantity}: {actual[index]!s} instead of {expected[index]!s} at {index}"
         )
+
+
+def all_identical(
+    subject: object, actual: Iterable[Any], expected: Iterable[Any], quantity: str
+) -> None:
+    """Checks arrays, or the values of tensors, one after the other; {i} is the number of each.
+
+    Raises:
+        ConformanceError: as `identical` does.
+    """
+    for i, pair in enumerate(zip(actual, expected, strict=True)):
+        array, goal = (x.numpy() if isinstance(x, Tensor) else x for x in pair)
+        identical(subject, array, goal, quantity.replace("{i}", str(i)))
 
 
 def near(

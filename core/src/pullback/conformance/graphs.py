@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback import dtypes
 from pullback.conformance.case import to_tensor
-from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.compare import ConformanceError, all_identical
 from pullback.conformance.derived.values import floats
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.registry import Area, check
@@ -118,10 +118,8 @@ def _compare(device: Device, name: str, program: Program) -> None:
     _same(device, name, first, program(*tensors))
     others = [to_tensor(value, device) for value in _arrays(1)]
     _same(device, f"{name}, with other values", captured(*others), program(*others))
-    for result, goal in zip(first, kept, strict=True):
-        identical(device, result.numpy(), goal, f"{name}: an earlier result after another call")
-    for tensor, goal in zip(tensors, (x, y), strict=True):
-        identical(device, tensor.numpy(), goal, f"{name}: an input after the call")
+    all_identical(device, first, kept, f"{name}: an earlier result after another call")
+    all_identical(device, tensors, (x, y), f"{name}: an input after the call")
     for layout, lay in LAYOUTS.items():
         for laid in ((lay(x), y), (x, lay(y)), (lay(x), lay(y))):
             pair = [to_tensor(value, device, copy=False) for value in laid]
@@ -134,8 +132,7 @@ def _compare(device: Device, name: str, program: Program) -> None:
 
 
 def _same(device: Device, name: str, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
-    for i, (result, goal) in enumerate(zip(_flat(found), _flat(expected), strict=True)):
-        identical(device, result.numpy(), goal.numpy(), f"a graph ({name}): result {i}")
+    all_identical(device, _flat(found), _flat(expected), f"a graph ({name}): result {{i}}")
 
 
 def _flat(values: Any) -> list[Tensor]:
@@ -181,8 +178,10 @@ def _writes(device: Device) -> None:
         x = to_tensor(_arrays(i)[0], device)
         name = f"writes to variables, run {i + 1}"
         _same(device, name, captured(x), by_calls(x))
-        for variable, goal in zip(variables, goals, strict=True):
-            identical(device, variable.numpy(), goal.numpy(), f"a graph ({name}): a variable")
+        found = [variable.value for variable in variables]
+        all_identical(
+            device, found, [goal.value for goal in goals], f"a graph ({name}): a variable"
+        )
 
 
 def _reads(device: Device) -> None:

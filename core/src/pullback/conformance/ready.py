@@ -13,7 +13,7 @@ from pullback._dispatch.plan import Plan, arrays_of
 from pullback._tree import leaves
 from pullback.conformance.case import Case
 from pullback.conformance.checks import is_prepared, kinds_of
-from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.compare import ConformanceError, all_identical
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.registry import Area, check
 from pullback.conformance.repetition import at_once, other
@@ -45,10 +45,8 @@ def prepared_again(case: Case) -> None:
         before = [np.array(leaf) for leaf in hosts(leaves(arrays))]
         expected = [np.array(array) for array in hosts(plan.run(arrays))]
         results = ready.run(arrays)
-        for found, goal in zip(hosts(results), expected, strict=True):
-            identical(case, found, goal, f"made ready for its shapes, {words}")
-        for leaf, goal in zip(hosts(leaves(arrays)), before, strict=True):
-            identical(case, leaf, goal, f"an input after the call, {words}")
+        all_identical(case, hosts(results), expected, f"made ready for its shapes, {words}")
+        all_identical(case, hosts(leaves(arrays)), before, f"an input after the call, {words}")
         return results
 
     first = compare(case, "first")
@@ -60,8 +58,7 @@ def prepared_again(case: Case) -> None:
         others.append(changed)
     except errors.PullbackError:
         pass  # values that the op rejects
-    for array, goal in zip(hosts(first), kept, strict=True):
-        identical(case, array, goal, "made ready: an earlier result after another call")
+    all_identical(case, hosts(first), kept, "made ready: an earlier result after another call")
     compare(case, "with the first values again")
     for name, lay in LAYOUTS.items():
         try:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, as_tuple, leaves, to_tensor
-from pullback.conformance.compare import ConformanceError, identical, require
+from pullback.conformance.compare import ConformanceError, all_identical, require
 from pullback.conformance.derived.programs import Partners, Program, partners, programs
 from pullback.conformance.derived.values import LARGE, of
 from pullback.conformance.layouts import LAYOUTS
@@ -114,17 +114,15 @@ class _Pair:
             return False
         found = self._results(arrays)
         where = ", ".join(part for part in (self._name(), layout) if part)
-        for i, (array, goal) in enumerate(zip(self._hosts(arrays), before, strict=True)):
-            identical(self._subject, array, goal, f"{where}: input {i} after the call")
+        words = f"{where}: input {{i}} after the call"
+        all_identical(self._subject, self._hosts(arrays), before, words)
         require(
             len(found) == len(expected),
             self._subject,
             f"{where}: {len(found)} results instead of {len(expected)}",
         )
-        for i, (array, goal) in enumerate(zip(found, expected, strict=True)):
-            identical(
-                self._subject, array, goal, f"{where}: result {i} beside the calls one by one"
-            )
+        words = f"{where}: result {{i}} beside the calls one by one"
+        all_identical(self._subject, found, expected, words)
         return True
 
     def keeps_results(self, inputs: Sequence[Any], others: Sequence[Any]) -> None:
@@ -132,8 +130,8 @@ class _Pair:
         before = self._results(self._arrays(inputs))
         kept = [np.array(array) for array in before]
         self._results(self._arrays(others))
-        for array, goal in zip(before, kept, strict=True):
-            identical(self._subject, array, goal, f"{self._name()}: a result after another call")
+        words = f"{self._name()}: a result after another call"
+        all_identical(self._subject, before, kept, words)
 
     def _name(self) -> str:
         calls = ", ".join(str([call.op.name for call in region.calls]) for region in self.regions)

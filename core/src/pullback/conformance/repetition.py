@@ -12,7 +12,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.conformance.case import Case, leaves, results, runs_body
 from pullback.conformance.checks import has_layouts, takes_arrays
-from pullback.conformance.compare import ConformanceError, identical
+from pullback.conformance.compare import ConformanceError, all_identical
 from pullback.conformance.registry import Area, check
 from pullback.conformance.sample import Array
 from pullback.devices import Device
@@ -36,8 +36,7 @@ def lasting(case: Case) -> None:
         case.with_inputs(other(case)).call()
     except errors.PullbackError:
         return  # values that the op rejects
-    for array, copy in zip(before, kept, strict=True):
-        identical(case, array, copy, "an earlier result after another call")
+    all_identical(case, before, kept, "an earlier result after another call")
 
 
 def other(case: Case) -> list[object]:
@@ -72,11 +71,10 @@ def repeated(case: Case) -> None:
             other_call()
             continue
         held.append(case.call(inputs))
-        for array, copy in zip(results(held[-1]), kept, strict=True):
-            identical(case, array, copy, f"the same call, as number {number},")
+        all_identical(case, results(held[-1]), kept, f"the same call, as number {number},")
     for earlier in held:
-        for array, copy in zip(results(earlier), kept, strict=True):
-            identical(case, array, copy, f"an earlier result after {len(held)} further calls")
+        words = f"an earlier result after {len(held)} further calls"
+        all_identical(case, results(earlier), kept, words)
 
 
 @check(Area.EDGES, per="size", applies=takes_arrays, by_value=True)
@@ -122,8 +120,7 @@ def at_once(
         try:
             ready.wait(30)
             for _ in range(turns):
-                for array, goal in zip(call(), goals, strict=True):
-                    identical(subject, array, goal, quantity)
+                all_identical(subject, call(), goals, quantity)
                 if raised:
                     return
         except BaseException as error:

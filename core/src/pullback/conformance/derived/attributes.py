@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.conformance.case import leaves
-from pullback.conformance.derived.variation import accepted
+from pullback.conformance.derived.variation import accepted, changed_at
 from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Accuracy, Arity, Op
 
@@ -29,9 +29,7 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                 attributes = {**sample.attributes, name: value}
                 candidates.append(Sample(sample.inputs, attributes, dtypes=sample.dtypes))
                 for i in absent:
-                    inputs = tuple(
-                        None if k == i else value for k, value in enumerate(sample.inputs)
-                    )
+                    inputs = changed_at((i,), lambda _: None, sample.inputs)
                     candidates.append(Sample(inputs, attributes, dtypes=sample.dtypes))
     most = FEW if quick else MOST
     if op.accuracy is Accuracy.BACKWARD_STABLE or "sizes" in suite.without:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.conformance.derived.variation import Base
+from pullback.conformance.derived.variation import Base, changed_at
 from pullback.conformance.sample import Sample, Suite
 from pullback.spec import Op
 
@@ -22,12 +22,8 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     for sample in suite.samples:
         if sample.attributes.get("data_format", "channels_last") != "channels_last":
             continue
-        inputs = tuple(
-            np.ascontiguousarray(np.moveaxis(value, -1, 1))
-            if op.inputs[i].name in _IMAGES and isinstance(value, np.ndarray) and value.ndim > 2
-            else value
-            for i, value in enumerate(sample.inputs)
-        )
+        images = [i for i, x in enumerate(op.inputs) if x.name in _IMAGES]
+        inputs = changed_at(images, _channels_first, sample.inputs)
         attributes: dict[str, Any] = {**sample.attributes, "data_format": "channels_first"}
         if "input_shape" in attributes:
             batch, *spatial, channels = attributes["input_shape"]
@@ -35,3 +31,8 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         shapes = " ".join("x".join(map(str, np.shape(value))) for value in inputs)
         base, checks = Base(op, suite, sample), ("value", "body")
         yield from base.varied(inputs, f"of {shapes}", attributes=attributes, checks=checks)
+
+
+def _channels_first(value: Any) -> Any:
+    is_image = isinstance(value, np.ndarray) and value.ndim > 2
+    return np.ascontiguousarray(np.moveaxis(value, -1, 1)) if is_image else value

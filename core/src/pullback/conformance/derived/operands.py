@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
 from pullback import dtypes, errors
 from pullback.conformance.case import leaves, resolution
-from pullback.conformance.derived.variation import Base, accepted, bases, mapped, redrawn
+from pullback.conformance.derived.variation import (
+    Base,
+    accepted,
+    bases,
+    changed_at,
+    mapped,
+    redrawn,
+)
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -56,7 +65,7 @@ def _cast(
     info = np.iinfo(dtype)
     if any(np.any((inputs[i] < info.min) | (inputs[i] > info.max)) for i in places):
         return
-    cast = tuple(value.astype(dtype) if i in places else value for i, value in enumerate(inputs))
+    cast = changed_at(places, lambda value: value.astype(dtype), inputs)
     note = f"{_named(base, places)} of {dtype}{words}"
     yield from base.varied(cast, note, checks=("value", "body"), plain=True)
 
@@ -79,11 +88,12 @@ def _wide(base: Base, places: Sequence[int], dtype: DType) -> Iterator[tuple[tup
 
         wide = mapped(resize, base.sample.inputs)
         rng = np.random.default_rng([15, length])
-        drawn = tuple(
-            rng.integers(0, high, value.shape) if i in places else value
-            for i, value in enumerate(wide)
-        )
+        drawn = changed_at(places, partial(_drawn, rng, high), wide)
         yield drawn, f" in an axis of {WIDE}"
+
+
+def _drawn(rng: np.random.Generator, high: int, value: Array) -> Array:
+    return np.asarray(rng.integers(0, high, value.shape))
 
 
 def _is_whole(value: object) -> bool:
@@ -109,14 +119,9 @@ def _two_dtypes(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             if len(floats) == 2 and not alone:
                 continue  # the same as the other one alone
             wide = [i] if alone else [k for k in floats if k != i]
-            inputs = tuple(
-                value.astype(np.float32) if k in wide else value
-                for k, value in enumerate(sample.inputs)
-            )
-            cast = tuple(
-                value.astype(narrow) if k in floats and k not in wide else value
-                for k, value in enumerate(inputs)
-            )
+            inputs = changed_at(wide, lambda x: x.astype(np.float32), sample.inputs)
+            others = [k for k in floats if k not in wide]
+            cast = changed_at(others, methodcaller("astype", narrow), inputs)
             if _keeps(op, cast, sample.attributes, narrow) and accepted(
                 op, suite, cast, sample.attributes
             ):
@@ -139,10 +144,7 @@ def _zeros(op: Op, suite: Suite) -> Iterator[Sample]:
     for base in bases(op, suite):
         floats = _floats(base)
         for places in [[i] for i in floats] + ([floats] if len(floats) > 1 else []):
-            inputs = tuple(
-                np.zeros_like(value) if i in places else value
-                for i, value in enumerate(base.sample.inputs)
-            )
+            inputs = changed_at(places, np.zeros_like, base.sample.inputs)
             note = f"zeros as {_named(base, places)}"
             for taken in base.varied(inputs, note, checks=("value", "body")):
                 found = base.changed(inputs).reference()

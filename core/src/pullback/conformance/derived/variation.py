@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -144,6 +144,13 @@ def mapped(function: Callable[[Array], Array], inputs: Sequence[Any]) -> tuple[A
         [one(item) for item in value] if isinstance(value, (list, tuple)) else one(value)
         for value in inputs
     )
+
+
+def changed_at(
+    places: Collection[int], change: Callable[[Any], Any], inputs: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The inputs with those at some places changed."""
+    return tuple(change(value) if i in places else value for i, value in enumerate(inputs))
 
 
 def reshaped(
