@@ -34,7 +34,7 @@ def registered(deviations, **kernels):
     pb.register_backend(type("MillBackend", (NumPyBackend,), members)(), replace=True)
 
 
-FLUSHES = pb.Deviation(WHY, dtypes=("bfloat16",), checks=("value", "layouts"))
+FLUSHES = pb.Deviation(WHY, dtypes=("bfloat16",), checks=("value", "layouts", "laid_out_there"))
 
 
 def test_what_is_declared_counts_apart():

@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from conformance_faults import (
+    devices,
     exactness,
     graphs,
     process,
@@ -37,6 +38,7 @@ FAULTS: dict[str, Fault] = {
     **graphs.FAULTS,
     **relations.FAULTS,
     **services.FAULTS,
+    **devices.FAULTS,
 }
 #: Faults that neither a quick nor a full run catches, each with the reason.
 NOT_CAUGHT: dict[str, str] = {}

@@ -300,3 +300,20 @@ def test_helpers_keep_no_arrays_of_the_last_job():
         threads.run(lambda piece, array=array: both.wait(10), range(2))
         del array
         assert alive() is None
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_cross_entropies_of_rows_too_long_for_one_piece(rows):
+    logits, labels = _normal(rows, 300_000), np.arange(rows) * 1000
+    wide = logits.astype(np.float64)
+    top = wide.max(axis=1)
+    sums = top + np.log(np.exp(wide - top[:, None]).sum(axis=1))
+    how = {"axis": 1, "label_smoothing": 0.0}
+    entropies = KERNELS["sparse_softmax_cross_entropy_with_logits"]
+    sparse, normalizer = entropies(logits, labels, ignore_label=None, **how)
+    np.testing.assert_allclose(sparse, sums - wide[np.arange(rows), labels], rtol=1e-6)
+    np.testing.assert_allclose(normalizer[:, 0], sums, rtol=1e-6)
+    one_hot = np.zeros_like(logits)
+    one_hot[np.arange(rows), labels] = 1
+    dense, _ = KERNELS["softmax_cross_entropy_with_logits"](logits, one_hot, **how)
+    np.testing.assert_allclose(dense, sparse, rtol=1e-6)

@@ -271,7 +271,7 @@ def kept(case: Case) -> None:
             all_identical(case, found, map(backend.to_host, expected), "with kept weights")
 
 
-def _differs_for_equal(case: Case) -> bool:
+def differs_for_equal(case: Case) -> bool:
     """Returns whether equal numbers are another problem: a singular matrix, or a long sum.
 
     All terms of that round to the same side; the samples of equal numbers look at it.
@@ -286,7 +286,7 @@ def layouts(case: Case) -> None:
     """Checks that inputs in other memory layouts have the same result, and do not change."""
     through_body = case.kernel is None
     for name, lay in LAYOUTS.items():
-        if name in REPEATED and _differs_for_equal(case):
+        if name in REPEATED and differs_for_equal(case):
             continue
         laid = case.laid_out(lay)
         kept = [np.array(leaf) for leaf in leaves(laid.inputs)]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback import dtypes
+from pullback import dtypes, errors
 from pullback.conformance.case import to_tensor
 from pullback.conformance.compare import ConformanceError, all_identical
 from pullback.conformance.derived.values import floats
@@ -26,8 +26,10 @@ from pullback.graph.control.functions import cond, scan, switch, while_loop
 from pullback.graph.function import function
 from pullback.ops.arithmetic import negative
 from pullback.ops.comparison import less
+from pullback.ops.indexing import take
 from pullback.ops.reductions import max as largest
 from pullback.ops.selection import where
+from pullback.random import Generator
 from pullback.tensor import Tensor, wrap
 from pullback.variable import Variable
 
@@ -92,6 +94,11 @@ def programs(device: Device) -> None:
     _writes(device)
     _reads(device)
     _look_alikes(device)
+    _numbers(device)
+    if device.backend.kernels_for("random_bits") and dtypes.uint32 in device.backend.dtypes:
+        _draws(device)
+    if device.backend.kernels_for("take") and dtypes.int64 in device.backend.dtypes:
+        _wrong_calls(device)
 
 
 def _long(x: Tensor, y: Tensor) -> Tensor:
@@ -197,6 +204,58 @@ def _reads(device: Device) -> None:
         value = variable.value
         name = f"a variable that is assigned to between runs, run {i + 1}"
         _same(device, name, captured(x), (less(x, value), negative(value)))
+
+
+def _numbers(device: Device) -> None:
+    """Numbers of the host, such as the rate of a schedule: they differ between calls."""
+    captured = function(lambda x, number: (less(x, number), where(less(x, number), x, negative(x))))
+    x = to_tensor(_arrays()[0], device)
+    for i in range(12):
+        # Two calls with each: after three values a number is an input of the program.
+        number = (i // 2 - 2) * 0.75
+        below = less(x, number)
+        name = f"numbers of the host that differ, run {i + 1}"
+        _same(device, name, captured(x, number), (below, where(below, x, negative(x))))
+
+
+def _draws(device: Device) -> None:
+    """Random numbers: those of the calls one by one from the same state, other ones each time."""
+    drawn, alone = Generator(7), Generator(7)
+
+    def program(generator: Generator, x: Tensor) -> Sequence[Tensor]:
+        return generator.uniform((14, 15), device=device), negative(x)
+
+    @function
+    def draws(x: Tensor) -> Sequence[Tensor]:
+        return program(drawn, x)
+
+    x = to_tensor(_arrays()[0], device)
+    for i in range(6):
+        # The first is three calls.
+        for _ in range(1 if i else 3):
+            expected = program(alone, x)
+        found = draws(x) if i else checked(device, draws, x)
+        _same(device, f"draws, run {i + 1}", found, expected)
+
+
+def _wrong_calls(device: Device) -> None:
+    """A position out of range, which an earlier call of the program did not have."""
+    captured = function(lambda x, places: (take(x, places, axis=0), negative(x)))
+    x = to_tensor(_arrays()[0], device)
+    right, wrong = (to_tensor(np.asarray(p), device) for p in ([0, 13, 3], [0, 99, 3]))
+    for _ in range(3):
+        _same(device, "positions", captured(x, right), (take(x, right, axis=0), negative(x)))
+    try:
+        captured(x, wrong)
+        device.synchronize()
+    except errors.IndexingError:
+        pass
+    else:
+        raise ConformanceError(
+            f"{device}: a graph (wrong calls): take with the position 99 of 14 raised nothing; "
+            f"raise IndexError, or use `require` of pullback.plugins.compiling"
+        )
+    _same(device, "positions", captured(x, right), (take(x, right, axis=0), negative(x)))
 
 
 def _look_alikes(device: Device) -> None:

@@ -23,6 +23,7 @@ from pullback.conformance import (
     repetition,
     services,
     storage,
+    there,
     whole,
 )
 from pullback.conformance.case import Case, cases, holds, label, leaves, runs_body, touched
@@ -36,7 +37,7 @@ from pullback.spec import Op
 #: The modules whose checks are in the table.
 MODULES = (
     *(checks, arrangements, by_reference, gradients, graphs, ready, regions, repetition),
-    *(services, storage, whole),
+    *(services, storage, there, whole),
 )
 
 
@@ -151,11 +152,21 @@ def _by_kind(check: Check, case: Case, quick: bool) -> list[Hashable] | None:
     return [(check.name, (arrangements.kinds(case), None if quick else case.dtype))]
 
 
+def _by_attributes(check: Check, case: Case, quick: bool) -> list[Hashable] | None:
+    """The samples of `_by_size`, and one for each set of attributes, in a quick run of names."""
+    turns = _by_size(check, case, quick)
+    given = case.sample.attributes
+    if turns is None or not given:
+        return turns
+    return [(check.name, repr(sorted(given)) if quick else repr(given))]
+
+
 #: The turns that a check takes with a case, each of which is taken once; None for none.
 _TURNS: dict[Per, Callable[[Check, Case, bool], list[Hashable] | None]] = {
     "case": lambda check, case, quick: [],
     "dtype": lambda check, case, quick: [(check.name, case.dtype)] if quick else [],
     "size": _by_size,
+    "attributes": _by_attributes,
     "kind": _by_kind,
 }
 #: The checks of one case.

@@ -33,8 +33,9 @@ class Area(enum.StrEnum):
 
 
 #: What a check is made for: every case; one case of a dtype, in a quick run; one that is large and
-#: one that is not; one of each kind of inputs; every dtype for storage; the op; the backend.
-Per: TypeAlias = Literal["case", "dtype", "size", "kind", "storage", "op", "backend"]
+#: one that is not; these, and one for each set of attributes; one of each kind of inputs;
+#: every dtype for storage; the op; the backend.
+Per: TypeAlias = Literal["case", "dtype", "size", "attributes", "kind", "storage", "op", "backend"]
 F = TypeVar("F", bound=Callable[..., None])
 
 

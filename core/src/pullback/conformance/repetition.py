@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,9 +80,15 @@ def repeated(case: Case) -> None:
 
 @check(Area.EDGES, per="size", applies=takes_arrays, by_value=True)
 def threads(case: Case) -> None:
-    """Checks that two threads that call the op at the same time get the results of one."""
+    """Checks that threads that call the op at the same time get the results of one.
+
+    One has other values, and one other attributes, where the samples of the op have such a call.
+    """
     second = _other_inputs(case)
     calls = [_call(case), _call(case if second is None else second)]
+    third = _other_attributes(case)
+    if third is not None:
+        calls.append(_call(third))
     turns = _count(case, TURNS)
     error = at_once(case, case.device, calls, turns, "a call while another thread calls the op")
     if error is not None:
@@ -169,6 +176,21 @@ def _other_inputs(case: Case) -> Case | None:
     except errors.PullbackError:
         return None
     return changed
+
+
+def _other_attributes(case: Case) -> Case | None:
+    """A small case of the op with other attributes, that it takes."""
+    for sample in case.suite.samples:
+        size = sum(leaf.size for leaf in leaves(sample.inputs))
+        if sample.attributes == case.sample.attributes or not 0 < size <= LARGE:
+            continue
+        changed = replace(case, sample=sample)
+        try:
+            changed.call()
+        except errors.PullbackError:
+            continue
+        return changed
+    return None
 
 
 def _other_call(case: Case) -> Callable[[], list[Array]] | None:

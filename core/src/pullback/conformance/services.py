@@ -5,13 +5,16 @@ They are checked once for a backend, and are a row of the report of their own.
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from pullback import errors
+from pullback import dtypes, errors
 from pullback.conformance.basics import values_of
+from pullback.conformance.case import to_tensor
 from pullback.conformance.compare import identical, require
 from pullback.conformance.layouts import LAYOUTS
 from pullback.conformance.registry import Area, check
@@ -23,6 +26,12 @@ from pullback.tensor import wrap
 
 #: No axes, one element, several axes, and sizes that libraries no longer put on a stack or a page.
 SHAPES = ((), (1,), (1, 1), (3,), (40, 50), (5000,))
+
+
+#: Elements of an array that is large among those of a process.
+_LARGE = 2**23
+#: Seconds in which no work of an array of a few megabytes is left.
+_MOMENT = 0.05
 
 
 @check(Area.EDGES, per="backend")
@@ -147,6 +156,83 @@ def service_clock(device: Device) -> None:
             device,
             f"memory returned the peak {memory.peak}",
         )
+
+
+@check(Area.EDGES, per="backend")
+def service_memory(device: Device) -> None:
+    """Checks that memory in use follows the arrays that are held, and its peak what was in use.
+
+    Other programs may use the device too, and an allocator may hold more than was asked for: half
+    of a large array has to be seen.
+    """
+    backend, native = device.backend, device.native
+    first = backend.memory(native)
+    if first is None:
+        return
+    host = np.zeros(_LARGE, np.float32)
+    half = host.nbytes // 2
+
+    def used() -> int:
+        backend.synchronize(native)
+        found = backend.memory(native)
+        assert found is not None
+        return found.used
+
+    before = used()
+    held = [backend.from_host(host, native, copy=True)]
+    grown = used()
+    require(
+        grown >= before + half,
+        device,
+        f"memory.used went from {before} to {grown} for an array of {host.nbytes} bytes",
+    )
+    held.clear()
+    gc.collect()
+    left = used()
+    require(
+        left <= grown - half,
+        device,
+        f"memory.used went from {grown} to {left} when an array of {host.nbytes} bytes was freed",
+    )
+    if first.peak is None:
+        return
+    try:
+        backend.reset_peak(native)
+    except errors.BackendError:
+        return  # it says that it has none
+    after = backend.memory(native)
+    peak = after and after.peak
+    require(
+        peak is not None and peak <= grown - half,
+        device,
+        f"memory.peak is {peak} after reset_peak, and {left} are in use",
+    )
+
+
+@check(Area.EDGES, per="backend")
+def service_waits(device: Device) -> None:
+    """Checks that `synchronize` waits: a result is then read as fast as one that has been read."""
+    x = to_tensor(np.ones((1500, 1500), np.float32), device)
+    if dtypes.float32 not in device.backend.dtypes or not device.backend.kernels_for("negative"):
+        return
+    late: list[float] = []
+    # The quickest of some, since other programs may run amid one.
+    for _ in range(4):
+        y = negative(x)
+        for _ in range(20):
+            y = negative(y)
+        device.synchronize()
+        start = time.perf_counter()
+        y.numpy()
+        first = time.perf_counter() - start
+        start = time.perf_counter()
+        y.numpy()
+        late.append(first - (time.perf_counter() - start))
+    require(
+        min(late) < _MOMENT,
+        device,
+        f"after synchronize, reading a result took {min(late):.3f} s longer than a second time",
+    )
 
 
 def _hosts(device: Device) -> Iterator[tuple[Array, str]]:

@@ -28,7 +28,7 @@ def compiles(device: Device) -> bool:
     return type(device.backend).compile is not Backend.compile
 
 
-@check(Area.VALUES, per="size", applies=lambda case: compiles(case.device))
+@check(Area.VALUES, per="attributes", applies=lambda case: compiles(case.device))
 def compiled(case: Case) -> None:
     """Checks the result of an op in a captured function, which the backend compiles."""
     backend = case.device.backend

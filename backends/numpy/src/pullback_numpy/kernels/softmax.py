@@ -132,11 +132,15 @@ def _log_sums(w: Array, axis: int) -> tuple[Any, Any]:
         top, log_sum = (np.empty((rows.shape[0], 1), rows.dtype) for _ in range(2))
 
         def work(piece: slice) -> None:
-            top[piece], log_sum[piece] = _log_sums(rows[piece], 1)
+            top[piece], log_sum[piece] = _log_sums_of(rows[piece], 1)
 
         threads.over(work, *rows.shape)
         kept = (*w.shape[:-1], 1)
         return top.reshape(kept), log_sum.reshape(kept)
+    return _log_sums_of(w, axis)
+
+
+def _log_sums_of(w: Array, axis: int) -> tuple[Any, Any]:
     top = row_max(w, axis)
     e = np.subtract(w, top)
     np.exp(e, out=e)

@@ -61,7 +61,9 @@ def _different(suite: Suite) -> list[Sample]:
         arrays = leaves(sample.inputs)
         sizes = [x.size for x in arrays]
         if arrays and arrays[0].ndim and all(sizes) and sum(sizes) < 2000 and sample.gradient:
-            found.setdefault(repr(sample.attributes) + str(arrays[0].ndim), sample)
+            # Optional inputs, and what kind they are of, count as attributes do.
+            given = [getattr(value, "dtype", None) for value in sample.inputs[1:]]
+            found.setdefault(repr((sample.attributes, arrays[0].ndim, given)), sample)
     return list(found.values())
 
 

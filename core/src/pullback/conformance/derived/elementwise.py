@@ -79,6 +79,10 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             ]
             size = values.LARGE if dtype == dtypes.float32 else values.MEDIUM
             yield _sample(drawn, found.attributes, size, f"every {dtype}", dtype)
+            if dtype == dtypes.float32 and not quick:
+                note = f"every {dtype}, {values.HUGE} elements"
+                huge = _sample(drawn, found.attributes, values.HUGE, note, dtype)
+                yield replace(huge, checks=("value",))
     for dtype in (*dtypes.INTEGER, dtypes.bool_) if found.dtypes is None else ():
         drawn = [
             values.inside(

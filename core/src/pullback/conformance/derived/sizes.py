@@ -16,7 +16,13 @@ import numpy as np
 
 from pullback import dtypes, shapes
 from pullback.conformance.derived import elementwise, values
-from pullback.conformance.derived.variation import Base, bases, mapped, redrawn
+from pullback.conformance.derived.variation import (
+    Base,
+    bases,
+    mapped,
+    redrawn,
+    shapes_of_results,
+)
 from pullback.conformance.sample import Array, Sample, Suite
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
@@ -42,6 +48,8 @@ SHAPES = (
     (0, 3),
     (2, 1, 3, 1, 2, 2),
 )
+#: The number of elements of all results up to which inputs are made that large.
+BOUND = 2**23
 #: The number of arrays in long sequences.
 MANY = 17
 #: The number of elements up to which inputs are made larger.
@@ -58,6 +66,8 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         return  # other values would make another problem
     yield from _without_inputs(op, suite)
     each = elementwise.base(op, suite) is not None and elementwise.is_elementwise(op, suite)
+    if not quick and not each:
+        yield from _huge(op, suite)
     for number, base in enumerate(bases(op, suite)):
         lengths = _lengths(base)
         square = _resized(base, dict.fromkeys(lengths, SIDE))
@@ -108,6 +118,39 @@ def _without_inputs(op: Op, suite: Suite) -> Iterator[Sample]:
     for sample, shape in itertools.product(suite.samples[:2], SHAPES):
         made = Sample((), {**sample.attributes, "shape": shape})
         yield from _taken(Base(op, suite, made), "", _REPEATED)
+
+
+def _huge(op: Op, suite: Suite) -> Iterator[Sample]:
+    """A call with a million elements along one axis; those by element have every value as many."""
+    if op.name == "random_bits":
+        first = suite.samples[0]
+        made = replace(first, attributes={**first.attributes, "shape": (values.HUGE,)})
+        yield from _taken(Base(op, suite, made), f"{values.HUGE} elements")
+    if not {"large", "sizes", "huge"}.isdisjoint(suite.without):
+        return
+    for base in bases(op, suite):
+        lengths = _lengths(base)
+        for length in dict.fromkeys((lengths[-1], lengths[0])):
+            rows = max(math.prod(size for size in x.shape if size != length) for x in base.arrays)
+            longer = {length: values.HUGE // rows + 1}
+            if _total(base, longer) > BOUND:
+                continue
+            huge = _resized(base, longer)
+            inputs = mapped(lambda x: _single(x) if x.dtype.kind == "f" else x, huge.sample.inputs)
+            shapes = shapes_of_results(op, inputs, base.sample.attributes)
+            if shapes is None or sum(math.prod(shape or ()) for shape in shapes) > BOUND:
+                continue
+            alone = ("float32",) if base.arrays[0].dtype == np.float64 else base.sample.dtypes
+            note = f"{values.HUGE} elements"
+            found = [*huge.varied(inputs, note, checks=("value",), dtypes=alone)]
+            if found:
+                yield from found
+                return
+
+
+def _single(x: Array) -> Array:
+    """The numbers as float32 has them."""
+    return x.astype(np.float32).astype(x.dtype)
 
 
 def _alike(base: Base, length: int) -> Iterator[Sample]:

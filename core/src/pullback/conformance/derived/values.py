@@ -16,6 +16,8 @@ from pullback.dtypes import DType
 PERIOD = 251
 #: Large enough for vectors and their tails, blocks of 2**16, and 16-bit offsets.
 LARGE = 2**16 + 77
+#: Beyond every size at which libraries change their way, and no multiple of a vector.
+HUGE = 2**20 + 7
 #: Large enough for vectors, their tails, and most blocks.
 MEDIUM = 2**11 + 83
 

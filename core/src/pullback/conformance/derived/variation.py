@@ -13,6 +13,7 @@ from pullback import errors
 from pullback._dispatch.arguments import canonicalize
 from pullback.conformance.case import leaves, results, split, touched
 from pullback.conformance.sample import Array, Sample, Suite
+from pullback.shapes import Shape
 from pullback.spec import Op
 from pullback.tensor import wrap
 
@@ -92,14 +93,9 @@ def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, 
         len(np.unique(x)) < x.size for x in leaves(inputs)
     ):
         return False  # the order of equal elements is open
-    try:
-        values, named = split(op, inputs, attributes)
-        canonical = canonicalize(op, [_held(value) for value in values], named)
-        shapes = op.shape(*map(_shape, values), **canonical)
-        touched(op, tuple(inputs), attributes)
-    except (errors.PullbackError, TypeError, ValueError, IndexError, AttributeError):
+    expected = shapes_of_results(op, inputs, attributes)
+    if expected is None:
         return False
-    expected = [*shapes] if isinstance(shapes, list) else [shapes]
     try:
         with np.errstate(all="ignore"):
             found = results(suite.reference(*inputs, **attributes))
@@ -109,6 +105,20 @@ def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, 
         shape is None or array.shape == tuple(shape)
         for array, shape in zip(found, expected, strict=True)
     )
+
+
+def shapes_of_results(
+    op: Op, inputs: Sequence[Any], attributes: dict[str, Any]
+) -> list[Shape | None] | None:
+    """The shapes that the rules give a call, None for one that depends on values; None if none."""
+    try:
+        values, named = split(op, inputs, attributes)
+        canonical = canonicalize(op, [_held(value) for value in values], named)
+        shapes = op.shape(*map(_shape, values), **canonical)
+        touched(op, tuple(inputs), attributes)
+    except (errors.PullbackError, TypeError, ValueError, IndexError, AttributeError):
+        return None
+    return [*shapes] if isinstance(shapes, list) else [shapes]
 
 
 def _held(value: Any) -> Any:

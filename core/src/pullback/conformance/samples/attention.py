@@ -62,6 +62,11 @@ _CASES: tuple[tuple[Any, dict[str, Any], str], ...] = (
     ((_Q, _K, _V, normal(2, 1, 3, 6)), {}, "mask of numbers"),
     ((_Q, _K, _V, np.arange(6) < np.array([[3], [0], [6]])), {}, "a query that looks nowhere"),
     ((_Q, *_SHARED, _BOOLEAN[:, :3]), {"is_causal": True}, "shared heads"),
+    (
+        (_Q, _K[:, :, :3], _V[:, :, :3], normal(2, 1, 3, 3, seed=8)),
+        {"is_causal": True, "scale": 0.3},
+        "causal, with a mask of numbers",
+    ),
     ((_Q[0, 0], _K[0, 0], _V[0, 0], None), {}, "no heads"),
     ((_Q[:0], _K[:0], _V[:0], None), {}, "empty"),
 )

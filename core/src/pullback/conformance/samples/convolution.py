@@ -126,6 +126,18 @@ _CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
     ((1, 4, 3, 4), (2, 2, 2, 2), {"groups": 2, "data_format": "channels_first"}),
     ((1, 3, 3, 4, 2), (2, 2, 2, 2, 2), {"strides": (1, 1, 2)}),
     ((1, 2, 2, 2), (1, 1, 2, 2), {"padding": 4}),
+    # Several at once: where one changes what another means.
+    ((1, 6, 5, 4), (2, 2, 2, 4), {"strides": 2, "dilation": 2, "groups": 2, "padding": 1}),
+    (
+        (1, 4, 7, 5),
+        (2, 2, 2, 2),
+        {"strides": (2, 1), "dilation": (1, 2), "groups": 2, "data_format": "channels_first"},
+    ),
+    (
+        (1, 2, 5, 6),
+        (3, 2, 2, 3),
+        {"strides": 2, "dilation": (2, 1), "padding": "same", "data_format": "channels_first"},
+    ),
     ((0, 4, 4, 2), (3, 3, 2, 3), {}),
     ((1, 2, 2, 2), (3, 3, 2, 3), {}),
     ((1, 3, 3, 0), (2, 2, 0, 3), {}),
@@ -218,6 +230,7 @@ suite("conv_transpose", _conv_transpose, without={"large": _STEPS})(
     call(normal(1, 3, 2), normal(2, 4, 2), dilation=2),
     call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2),
     call(normal(1, 2, 3, 3), normal(2, 2, 3, 2), data_format="channels_first"),
+    call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2, dilation=2, padding=1),
     call(normal(0, 3, 3), normal(3, 4, 3), note="empty"),
     wrong(errors.ShapeError, normal(1, 3, 2), normal(2, 4, 3)),
 )
