@@ -453,6 +453,8 @@ def _conversions(
     found: list[Tensor | DType | None] = []
     for value, operand, dtype in zip(values, operands, resolved, strict=True):
         if type(value) is Tensor or value is None:
+            if value is not None and operand not in device.backend.dtypes:
+                return None  # it stores values, and `align_inputs` raises the error
             found.append(None if operand == dtype else dtype)
             continue
         try:
