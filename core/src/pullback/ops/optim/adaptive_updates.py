@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pullback.ops.arithmetic import abs, maximum, sign
 from pullback.ops.exponential import sqrt
-from pullback.ops.optim.optimizer_updates import decayed, update
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.optim.optimizer_updates import decayed, rounded, update
+from pullback.ops.precision import widened
 from pullback.ops.selection import where
 from pullback.tensor import Tensor
 
@@ -48,7 +48,7 @@ def rmsprop_update(
     p, g, old = widened(parameter), decayed(parameter, gradient, weight_decay), widened(mean_square)
     square = old + (g * g - old) * (1 - rho)
     change = g / (sqrt(square) + epsilon)
-    return narrowed(p - change * learning_rate, parameter), narrowed(square, mean_square)
+    return rounded((p - change * learning_rate, square), (parameter, mean_square))
 
 
 @update("mean_square", "mean", "velocity")
@@ -100,11 +100,8 @@ def rmsprop_momentum_update(
     center = center + (g - center) * (1 - rho)
     size = sqrt(maximum(square - center * center, 0)) if centered else sqrt(square)
     speed = widened(velocity) * momentum + g / (size + epsilon)
-    return (
-        narrowed(p - speed * learning_rate, parameter),
-        narrowed(square, mean_square),
-        narrowed(center, mean),
-        narrowed(speed, velocity),
+    return rounded(
+        (p - speed * learning_rate, square, center, speed), (parameter, mean_square, mean, velocity)
     )
 
 
@@ -142,7 +139,7 @@ def adagrad_update(
     p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
     total = widened(accumulator) + g * g
     change = g / (sqrt(total) + epsilon)
-    return narrowed(p - change * learning_rate, parameter), narrowed(total, accumulator)
+    return rounded((p - change * learning_rate, total), (parameter, accumulator))
 
 
 @update("mean_square", "mean_change")
@@ -186,10 +183,9 @@ def adadelta_update(
     old, past = widened(mean_square), widened(mean_change)
     square = old + (g * g - old) * (1 - rho)
     change = g * (sqrt(past + epsilon) / sqrt(square + epsilon))
-    return (
-        narrowed(p - change * learning_rate, parameter),
-        narrowed(square, mean_square),
-        narrowed(past + (change * change - past) * (1 - rho), mean_change),
+    return rounded(
+        (p - change * learning_rate, square, past + (change * change - past) * (1 - rho)),
+        (parameter, mean_square, mean_change),
     )
 
 
@@ -237,4 +233,4 @@ def ftrl_update(
     curvature = (root + beta) / learning_rate + 2 * l2
     minimum = (sign(z) * l1 - z) / where(curvature == 0, 1, curvature)
     new = where(abs(z) > l1, minimum, 0)
-    return narrowed(new, parameter), narrowed(n, accumulator), narrowed(z, linear)
+    return rounded((new, n, z), (parameter, accumulator, linear))

@@ -66,6 +66,7 @@ def _shapes_of(slots: int, numbers: int) -> ShapeRule:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Tensors = TypeVar("Tensors", bound="tuple[Tensor, ...]")
 
 
 def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFunction[P, R]]:
@@ -84,6 +85,11 @@ def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFuncti
         # Shapes that would broadcast are an error, which a kernel would not report.
         normalize=checked(rule),
     )
+
+
+def rounded(values: Tensors, olds: Tensors) -> Tensors:
+    """The new values in the dtypes of the old ones, each rounded once."""
+    return tuple(map(narrowed, values, olds))  # type: ignore[return-value]
 
 
 @update()
@@ -153,7 +159,7 @@ def momentum_update(
     p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
     v = widened(velocity) * momentum + g
     step = g + v * momentum if nesterov else v
-    return narrowed(p - step * learning_rate, parameter), narrowed(v, velocity)
+    return rounded((p - step * learning_rate, v), (parameter, velocity))
 
 
 # Adam and its variants -------------------------------------------------------------------------
@@ -217,11 +223,7 @@ def adam_update(
     change = first / bias_correction(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
-    return (
-        narrowed(p - change * learning_rate, parameter),
-        narrowed(first, m),
-        narrowed(second, v),
-    )
+    return rounded((p - change * learning_rate, first, second), (parameter, m, v))
 
 
 @update("m", "v", "v_max")
@@ -273,12 +275,7 @@ def amsgrad_update(
     change = first / bias_correction(beta1, step) / root
     if weight_decay:
         change = change + p * weight_decay
-    return (
-        narrowed(p - change * learning_rate, parameter),
-        narrowed(first, m),
-        narrowed(second, v),
-        narrowed(largest, v_max),
-    )
+    return rounded((p - change * learning_rate, first, second, largest), (parameter, m, v, v_max))
 
 
 @update("m", "v", "total", numbers=1)
@@ -334,12 +331,7 @@ def nadam_update(
     summed = total * mu + (1 - mu)
     corrected = first * (mu_next / (summed * mu_next + (1 - mu_next))) + g * ((1 - mu) / summed)
     change = corrected / (sqrt(second / bias_correction(beta2, step)) + epsilon)
-    return (
-        narrowed(p - change * learning_rate, parameter),
-        narrowed(first, m),
-        narrowed(second, v),
-        narrowed(summed, total),
-    )
+    return rounded((p - change * learning_rate, first, second, summed), (parameter, m, v, total))
 
 
 @update("m", "u")
@@ -384,11 +376,7 @@ def adamax_update(
     first = first + (g - first) * (1 - beta1)
     largest = maximum(widened(u) * beta2, abs(g))
     change = first / ((largest + epsilon) * bias_correction(beta1, step))
-    return (
-        narrowed(p - change * learning_rate, parameter),
-        narrowed(first, m),
-        narrowed(largest, u),
-    )
+    return rounded((p - change * learning_rate, first, largest), (parameter, m, u))
 
 
 @update("m")
@@ -430,4 +418,4 @@ def lion_update(
     if weight_decay:
         change = change + p * weight_decay
     new = old + (g - old) * (1 - beta2)
-    return narrowed(p - change * learning_rate, parameter), narrowed(new, m)
+    return rounded((p - change * learning_rate, new), (parameter, m))

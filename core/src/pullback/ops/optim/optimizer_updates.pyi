@@ -13,8 +13,10 @@ def stored(slots: int) -> DTypeRule: ...
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Tensors = TypeVar("Tensors", bound="tuple[Tensor, ...]")
 
 def update(*slots: str, numbers: int = 0) -> Callable[[Callable[P, R]], OpFunction[P, R]]: ...
+def rounded(values: Tensors, olds: Tensors) -> Tensors: ...
 def sgd_update(
     parameter: TensorLike,
     gradient: TensorLike,

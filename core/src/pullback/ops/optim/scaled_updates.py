@@ -7,8 +7,8 @@ from pullback._dispatch import op
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.exponential import sqrt
 from pullback.ops.manipulation import expand_dims
-from pullback.ops.optim.optimizer_updates import bias_correction, moments, stored, update
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.optim.optimizer_updates import bias_correction, moments, rounded, stored, update
+from pullback.ops.precision import widened
 from pullback.ops.reductions import mean, sum
 from pullback.ops.selection import where
 from pullback.shapes import Shape, checked
@@ -67,11 +67,7 @@ def lamb_update(
     size, length = sqrt(sum(p * p)), sqrt(sum(change * change))
     whole = (size > 0) & (length > 0)
     ratio = where(whole, size / where(whole, length, 1), 1)
-    return (
-        narrowed(p - change * (ratio * learning_rate), parameter),
-        narrowed(first, m),
-        narrowed(second, v),
-    )
+    return rounded((p - change * (ratio * learning_rate), first, second), (parameter, m, v))
 
 
 def _factored_shapes(
@@ -166,7 +162,7 @@ def adafactor_update(
     r_mean = mean(r, axis=-1, keepdims=True)
     root = expand_dims(sqrt(r / r_mean), axis=-1) * expand_dims(sqrt(c), axis=-2)
     new = _scaled_step(p, g / root, learning_rate, step, least, threshold)
-    return narrowed(new, parameter), narrowed(r, rows), narrowed(c, columns)
+    return rounded((new, r, c), (parameter, rows, columns))
 
 
 @update("mean_square")
@@ -213,7 +209,7 @@ def adafactor_vector_update(
     p, g, old = widened(parameter), widened(gradient), widened(mean_square)
     square = old + (g * g + epsilon - old) * step ** (-decay)
     new = _scaled_step(p, g / sqrt(square), learning_rate, step, least, threshold)
-    return narrowed(new, parameter), narrowed(square, mean_square)
+    return rounded((new, square), (parameter, mean_square))
 
 
 def _scaled_step(
