@@ -78,7 +78,7 @@ LEVELS = (
     ("ops", "linalg", "fft", "_namespace.info", "_numpy"),
     ("graph", "_autodiff", "_batching"),
     ("variable", "state", "random", "_namespace.defaults", "_einops"),
-    ("layers", "losses", "metrics", "optimizers", "data", "training"),
+    ("layers", "losses", "metrics", "optimizers", "data", "training", "distributed"),
     ("checkpoint", "summary", "callbacks"),
     ("cli", "conformance", "compat"),
     ("__init__", "__main__"),

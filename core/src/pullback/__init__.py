@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from pullback import checkpoint as checkpoint
     from pullback import conformance as conformance
     from pullback import data as data
+    from pullback import distributed as distributed
     from pullback import fft as fft
     from pullback import layers as layers
     from pullback import linalg as linalg
@@ -233,6 +234,7 @@ _LAZY_MODULES = frozenset(
         "checkpoint",
         "conformance",
         "data",
+        "distributed",
         "fft",
         "layers",
         "linalg",

@@ -15,6 +15,7 @@ __all__ = [
     "BackendNotFoundError",
     "CaptureError",
     "CheckpointError",
+    "CommunicationError",
     "ConversionError",
     "DTypeError",
     "DataError",
@@ -138,6 +139,10 @@ class CaptureError(PullbackError, RuntimeError):
 
 class CheckpointError(PullbackError, RuntimeError):
     """A checkpoint or a saved program that is missing or damaged, or does not fit its objects."""
+
+
+class CommunicationError(PullbackError, RuntimeError):
+    """Processes that do not fit together: collectives that differ, a rank that has failed."""
 
 
 class TrainingError(PullbackError, RuntimeError):

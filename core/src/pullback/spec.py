@@ -45,6 +45,8 @@ class Tier(enum.StrEnum):
     COMPLEX = "complex"
     LINALG = "linalg"
     FFT = "fft"
+    #: Between processes: its kernels are communicators' (`pullback.distributed`).
+    COLLECTIVE = "collective"
 
 
 class Arity(enum.Enum):
@@ -152,6 +154,7 @@ class Op:
         "name",
         "normalize",
         "number_forms",
+        "on_any_device",
         "outputs",
         "own",
         "primitive",
@@ -198,6 +201,7 @@ class Op:
         creates: bool = False,
         simple: bool = False,
         number_forms: Mapping[float, NumberForm] | None = None,
+        on_any_device: Callable[..., Any] | None = None,
     ) -> None:
         self.name = name
         self.body = body
@@ -227,6 +231,8 @@ class Op:
         self.number_forms = number_forms or {}
         #: True if every element of the result is an element of the one input.
         self.copies_elements = copies_elements
+        #: function(device, *inputs, **attributes), for backends without a kernel; mostly None.
+        self.on_any_device = on_any_device
         #: True if the result shows the elements of the first input, as a view of NumPy's does:
         #: `x[...] = value` on the result raises while the input lives.
         self.view = view
@@ -256,6 +262,11 @@ class Op:
         #: Generated at the first use: records one call, and computes the cotangents of its inputs.
         self.record: Any = None
         self.vjp: Any = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if all calls stay, in their order: other processes make the same ones."""
+        return self.tier is Tier.COLLECTIVE
 
     @property
     def doc(self) -> str:

@@ -33,9 +33,12 @@ def kernel_of(device: Device, op: Op, dtype: DType | None) -> Kernel | None:
     kernel = backend.kernel(op.name, dtype)
     chosen: Kernel
     if kernel is None:
-        if op.name not in backend.fallback:
+        if op.name in backend.fallback:
+            chosen = _fallback(device, op, backend.fallback[op.name])
+        elif op.on_any_device is not None:
+            chosen = _on_device(device, op.on_any_device)
+        else:
             return None
-        chosen = _fallback(device, op, backend.fallback[op.name])
     elif declines(kernel):
         chosen = _in_turn(device, op, dtype)
     else:
@@ -154,6 +157,14 @@ def _fallback(device: Device, op: Op, name: str) -> Kernel:
             attributes["device"] = other
         arrays = [_moved(array, other, device) for array in _run(op, other, moved, attributes)]
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+    _FOR_ONE_DEVICE.add(kernel.__code__)
+    return kernel
+
+
+def _on_device(device: Device, function: Callable[..., Any]) -> Kernel:
+    def kernel(*inputs: Any, **attributes: Any) -> Any:
+        return function(device, *inputs, **attributes)
 
     _FOR_ONE_DEVICE.add(kernel.__code__)
     return kernel

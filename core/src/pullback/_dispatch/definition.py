@@ -205,6 +205,7 @@ def op(
     missing: str = "",
     view: bool = False,
     update: bool = False,
+    on_any_device: Callable[..., object] | None = None,
     public: bool = True,
     name: str | None = None,
     family: str | None = None,
@@ -242,6 +243,8 @@ def op(
         update: True for a step of an optimizer, whose results are new values of the first input and
             of those behind the second one, and which no values make fail: captured functions write
             them to the variables at once.
+        on_any_device: what computes the op for backends that have no kernel of it, from the device,
+            native arrays and the attributes.
         public: False keeps the op out of `pb`: it is in `pb.ops` only.
         name: the op's name; the function's if not given.
         family: the page of the reference; the module's name if not given.
@@ -280,6 +283,7 @@ def op(
             identity_when=identity_when,
             identity_element=identity_element,
             number_forms=number_forms,
+            on_any_device=on_any_device,
             copies_elements=copies_elements,
             view=view,
             update=update,

@@ -55,7 +55,7 @@ KEPT = 4
 _NONE: dict[str, Any] = {}
 
 # One trace at a time: it sets aside what other threads would find. Programs run without it.
-_TRACING = process_lock(globals(), "_TRACING")
+TRACING = process_lock(globals(), "TRACING")
 
 
 class Function(Caller, Generic[P, R]):
@@ -147,7 +147,7 @@ class Function(Caller, Generic[P, R]):
 
     def _compared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Does a call that is compared with the function op by op."""
-        with _TRACING:
+        with TRACING:
             expected = Expected(
                 self._f, self._name, self._signature(args, kwargs), self._options.compare
             )
@@ -226,7 +226,7 @@ class Function(Caller, Generic[P, R]):
         """
         signature = Signature(args, kwargs, self._names, self._inputs, distinct=True)
         check_arrays(signature)
-        with _TRACING:
+        with TRACING:
             try:
                 return self._trace(signature, commit=False)[1]
             except Break as error:
@@ -273,7 +273,7 @@ class Function(Caller, Generic[P, R]):
     def miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Does a call for which there is no program: op by op, or in a trace."""
         known = len(self._all())
-        with _TRACING:
+        with TRACING:
             if len(self._all()) != known:
                 # Another thread has made one while this one waited.
                 return self._find(args, kwargs)

@@ -365,9 +365,9 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
 
 
 def _not_taken(backend: Backend, graph: Graph) -> Iterator[str]:
-    """The names of calls that a backend does not compile: branches, loops and Python."""
+    """The names of calls that a backend does not compile: branches, loops, Python, collectives."""
     for call in graph.calls:
-        if call.op.in_table:
+        if call.op.in_table and not call.op.is_ordered:
             continue
         if call.op.name not in backend.control_flow:
             yield call.op.name

@@ -23,6 +23,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 RegisterBackend: TypeAlias = Callable[[Backend], None]
 #: The callback of `pullback_register_ops`; it takes the function that `pullback.op` made.
 RegisterOp: TypeAlias = Callable[[Callable[..., Any]], None]
+#: The callback of `pullback_register_communicator`.
+RegisterCommunicator: TypeAlias = Callable[[object], None]
 
 
 class RegisterKernel(Protocol):
@@ -100,6 +102,14 @@ def pullback_register_ops(register: RegisterOp) -> None:
     """
 
 
+def pullback_register_communicator(register: RegisterCommunicator) -> None:
+    """Called once, by `pullback.distributed.init`: `register(communicator)`.
+
+    Args:
+        register: takes one instance of `pullback.distributed.communicator.Communicator`.
+    """
+
+
 def manager() -> pluggy.PluginManager:
     """A pluggy manager with the hooks and without plugins."""
     import pluggy
@@ -110,6 +120,7 @@ def manager() -> pluggy.PluginManager:
         pullback_register_kernels,
         pullback_register_fuser,
         pullback_register_ops,
+        pullback_register_communicator,
     ):
         mark(hook)
     plugins = pluggy.PluginManager(PROJECT)

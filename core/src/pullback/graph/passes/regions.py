@@ -105,11 +105,14 @@ class _Groups:
         producers = {value: i for i, call in enumerate(graph.calls) for value in call.results}
         #: The ancestors of each call where no group has two.
         self._alone: list[int] = []
-        for call in graph.calls:
-            above = 0
+        ordered = 0
+        for k, call in enumerate(graph.calls):
+            above = ordered if call.op.is_ordered else 0
             for i in {producers[value] for value in call.values if value in producers}:
                 above |= 1 << i | self._alone[i]
             self._alone.append(above)
+            if call.op.is_ordered:
+                ordered = above | 1 << k
         self._producers = producers
         self._constants = graph.constants
         self._spaces = [_space(call, graph.device.backend, fuser) for call in graph.calls]
@@ -362,7 +365,14 @@ def _ordered(graph: Graph, regions: dict[int, Call]) -> list[Call]:
     calls = [regions.get(i, call) for i, call in enumerate(graph.calls)]
     makers: dict[Value, int] = {}
     last: dict[int, int] = {}
+    #: What a call of an op with an order comes after.
+    after: dict[int, Call] = {}
+    collective = None
     for i, call in enumerate(calls):
+        if call.op.is_ordered:
+            if collective is not None:
+                after[id(call)] = collective
+            collective = call
         makers.update(dict.fromkeys(call.results, i))
         last[id(call)] = i
     placed: set[int] = set()
@@ -375,6 +385,7 @@ def _ordered(graph: Graph, regions: dict[int, Call]) -> list[Call]:
                 waiting.pop()
                 continue
             before = [calls[makers[value]] for value in each.values if value in makers]
+            before += [after[id(each)]] if id(each) in after else []
             before = [maker for maker in before if id(maker) not in placed]
             if before:
                 waiting += before[::-1]

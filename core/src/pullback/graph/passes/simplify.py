@@ -113,6 +113,8 @@ class _Alike:
 
     def __call__(self, call: Call) -> Sequence[Value] | None:
         """The results of such a call."""
+        if call.op.is_ordered:
+            return None
         before = self._calls.setdefault((call.op, call.inputs), [])
         if before:
             try:
@@ -140,6 +142,7 @@ class _Folded:
         if (
             not all(value.name in constants for value in call.values)
             or not call.op.in_table
+            or call.op.is_ordered
             or any(isinstance(value, Value) for value in call.attributes.values())
             or any(math.prod(value.shape) > LARGEST_CONSTANT for value in call.results)
         ):
@@ -227,7 +230,7 @@ def drop_dead(graph: Graph) -> Graph:
     alive = set(graph.ends)
     calls = []
     for call in reversed(graph.calls):
-        if not alive.isdisjoint(call.results):
+        if call.op.is_ordered or not alive.isdisjoint(call.results):
             calls.append(call)
             alive.update(call.values)
     names = {value.name for value in alive}

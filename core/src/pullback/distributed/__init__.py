@@ -1,0 +1,34 @@
+"""Many processes that train one model: ranks, collectives, and data-parallel training.
+
+`init` connects this process to the others that a launcher such as `mpiexec` has started; without it
+the world has one rank, and every collective returns what it gets.
+"""
+
+from __future__ import annotations
+
+from pullback.distributed.collectives import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    barrier,
+    broadcast,
+    reduce_scatter,
+)
+from pullback.distributed.communicator import Communicator
+from pullback.distributed.threads import run_threads
+from pullback.distributed.world import init, is_initialized, rank, size
+
+__all__ = [
+    "Communicator",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "barrier",
+    "broadcast",
+    "init",
+    "is_initialized",
+    "rank",
+    "reduce_scatter",
+    "run_threads",
+    "size",
+]

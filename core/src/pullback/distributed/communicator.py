@@ -1,0 +1,84 @@
+"""The base class of communicators: how the processes of one program exchange arrays.
+
+A plugin subclasses it and registers an instance in the hook `pullback_register_communicator`; its
+entry point is in the group `pullback.communicators`. Every method but `abort` is called by all
+ranks, in the same order, with arrays of one shape and dtype: `pullback.distributed` sees to that.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import ClassVar
+
+from pullback.devices import Device
+from pullback.plugins.records import Native
+from pullback.spec import SPEC_VERSION
+
+#: The values of `op` in `Communicator.all_reduce`.
+REDUCTIONS = ("sum", "mean", "max", "min")
+
+
+class Communicator:
+    """The base class of communicators.
+
+    Arrays are NumPy arrays in the memory of the host, read-only and in any layout, or those of a
+    device that `takes` says yes to. Their dtypes are all that tensors have; reductions get numbers.
+    A method returns a new array and leaves its input as it is.
+    """
+
+    #: The name of the entry point, such as "mpi".
+    name: ClassVar[str] = ""
+    #: The version of the op specification that the plugin was written for.
+    spec_version: ClassVar[str] = SPEC_VERSION
+    #: The number of this process, from 0, and that of all processes.
+    rank: int = 0
+    size: int = 1
+
+    def takes(self, device: Device) -> bool:
+        """True if it takes native arrays of `device`; else they go through the host."""
+        return False
+
+    def host(self) -> str:
+        """The name of the machine, for messages."""
+        return socket.gethostname()
+
+    def exchange(self, data: bytes) -> list[bytes]:
+        """The bytes that each rank gave, by rank; all give equally many."""
+        raise NotImplementedError(f"{type(self).__name__}.exchange")
+
+    def all_reduce(self, array: Native, op: str) -> Native:
+        """The sum, mean, maximum or minimum over all ranks; every rank gets the same bits.
+
+        16-bit numbers are added in float32, or wider.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.all_reduce")
+
+    def all_gather(self, array: Native) -> Native:
+        """The arrays of all ranks, one behind the other along the first axis."""
+        raise NotImplementedError(f"{type(self).__name__}.all_gather")
+
+    def reduce_scatter(self, array: Native) -> Native:
+        """This rank's part of the sum: of as many equal parts of the first axis as there are ranks.
+
+        16-bit numbers are added in float32, or wider.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.reduce_scatter")
+
+    def broadcast(self, array: Native, root: int) -> Native:
+        """The array of the rank `root`."""
+        raise NotImplementedError(f"{type(self).__name__}.broadcast")
+
+    def all_to_all(self, array: Native) -> Native:
+        """Part i of the first axis goes to rank i; those that come stand in the order of ranks."""
+        raise NotImplementedError(f"{type(self).__name__}.all_to_all")
+
+    def barrier(self) -> None:
+        """Waits until all ranks are here."""
+        self.exchange(b"")
+
+    def abort(self, code: int) -> None:
+        """Ends all processes at once, with this exit status."""
+        raise NotImplementedError(f"{type(self).__name__}.abort")
+
+    def close(self) -> None:
+        """Ends the connection; called at the end of the program, when all ranks have come there."""

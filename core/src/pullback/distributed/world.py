@@ -1,0 +1,269 @@
+"""The ranks of a program: who they are, that they agree, and how they end together."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+
+from pullback import errors
+from pullback._dispatch.recording import paused, uncaptured
+from pullback.devices import Device
+from pullback.distributed.communicator import Communicator
+from pullback.ops.creation import zeros_like
+from pullback.plugins import entry_points
+from pullback.plugins.records import Native
+from pullback.tensor import wrap
+
+__all__ = ["World", "current", "entering", "init", "is_initialized", "rank", "size"]
+
+#: The environment variable with the name of the communicator that `init` takes.
+VARIABLE = "PULLBACK_COMMUNICATOR"
+_GROUP = "pullback.communicators"
+#: The bytes that a rank's call takes in an error.
+_TEXT = 160
+
+
+class World:
+    """The ranks that a communicator connects, as this rank sees them.
+
+    Args:
+        communicator: the communicator.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.communicator = communicator
+        #: The number of calls that all ranks have made.
+        self._calls = 0
+        #: True when a rank has failed: nobody waits for the others any more.
+        self.failed = False
+
+    def agree(self, what: str) -> None:
+        """Checks that all ranks do the same thing now.
+
+        Raises:
+            CommunicationError: if they do not; it names what each of them does.
+        """
+        self._calls += 1
+        given = f"{self._calls} {what}".encode()
+        digest = hashlib.blake2b(given, digest_size=8).digest()
+        exchange = self.communicator.exchange
+        if len(set(exchange(digest))) == 1:
+            return
+        self.failed = True
+        text = what.encode()[:_TEXT].ljust(_TEXT)
+        ranks: dict[str, list[int]] = {}
+        for number, other in enumerate(exchange(text)):
+            ranks.setdefault(other.decode(errors="replace").strip(), []).append(number)
+        raise errors.CommunicationError(
+            f"call {self._calls} of the ranks is not the same: "
+            + ", but ".join(f"{_ranks(numbers)} {does}" for does, numbers in ranks.items())
+            + "; every rank must make the same collective calls, in the same order, with the same "
+            "shapes and dtypes"
+        )
+
+    def run(
+        self, name: str, device: Device, array: Native, attributes: Mapping[str, object]
+    ) -> Native:
+        """The result of a collective for the native array of this rank."""
+        communicator = self.communicator
+        if communicator.size == 1:
+            return array
+        backend = device.backend
+        dtype = backend.public_dtypes[array.dtype]
+        more = "".join(f", {key}={value!r}" for key, value in attributes.items())
+        self.agree(f"calls {name} of {dtype}{list(array.shape)}{more}")
+        if name == "barrier":
+            communicator.barrier()
+            return array
+        root = attributes.get("root", 0)
+        called = {"reduce_to": "all_reduce", "all_reduce_extremum": "all_reduce"}.get(name, name)
+        keywords = {"op": "sum"} if name == "reduce_to" else dict(attributes)
+        method = getattr(communicator, called)
+        found: Native
+        if communicator.takes(device):
+            found = method(array, **keywords)
+        else:
+            host = method(backend.to_host(array), **keywords)
+            found = backend.from_host(host, device.native, copy=False)
+        if name == "reduce_to" and communicator.rank != root:
+            with uncaptured(), paused():
+                found = zeros_like(wrap(found, device))._array
+        return found
+
+    def fail(self, cause: str, code: int) -> None:
+        """Ends all ranks with one last line that says which of them failed, where and why."""
+        self.failed = True
+        communicator = self.communicator
+        sys.stdout.flush()
+        line = f"pullback: rank {communicator.rank} on {communicator.host()}: {cause}"
+        print(f"{line}; all ranks end", file=sys.stderr, flush=True)
+        communicator.abort(code)
+
+
+def _ranks(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
+    return f"rank{'s' * (len(numbers) > 1)} {shown}"
+
+
+class _RankOfThread(threading.local):
+    """The world of a thread that is a rank."""
+
+    world: World | None = None
+
+
+_THREAD = _RankOfThread()
+#: The world of this process, by `init`.
+_PROCESS: list[World] = []
+_ALONE = World(Communicator())
+
+
+def current() -> World:
+    """The world of this thread, or of this process; one rank before `init`."""
+    world = _THREAD.world
+    if world is not None:
+        return world
+    return _PROCESS[0] if _PROCESS else _ALONE
+
+
+class entering:
+    """Has this thread be a rank of another world: `with entering(world): ...`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __enter__(self) -> None:
+        self._before, _THREAD.world = _THREAD.world, self._world
+
+    def __exit__(self, *_: object) -> None:
+        _THREAD.world = self._before
+
+
+def rank() -> int:
+    """The number of this process, counted from 0.
+
+    >>> pb.distributed.rank(), pb.distributed.size()
+    (0, 1)
+    """
+    return current().communicator.rank
+
+
+def size() -> int:
+    """The number of processes; 1 without `init`."""
+    return current().communicator.size
+
+
+def is_initialized() -> bool:
+    """Returns whether `init` has connected this process."""
+    return current() is not _ALONE
+
+
+def init(name: str | None = None) -> None:
+    """Connects this process to the others of its program, by an installed communicator.
+
+    From then on an exception that nobody catches ends all of them, with one last line that says
+    which rank failed, on which machine and why.
+
+    Args:
+        name: the name of the communicator, such as "mpi"; None for what the environment variable
+            `PULLBACK_COMMUNICATOR` names, or else the only one that is installed. Without any the
+            world has one rank.
+
+    >>> pb.distributed.init()
+    >>> pb.distributed.size()
+    1
+
+    Raises:
+        PluginError: if the communicator is not installed, or cannot be used.
+        CommunicationError: if this process is connected by another one already.
+    """
+    if _THREAD.world is not None:
+        return
+    named = name or os.environ.get(VARIABLE) or None
+    if _PROCESS:
+        before = _PROCESS[0].communicator.name
+        if named not in (None, before):
+            raise errors.CommunicationError(
+                f"init({name!r}): this process is connected by {before!r} already; call init once"
+            )
+        return
+    communicator = _load(named)
+    if communicator is None:
+        return
+    world = World(communicator)
+    _PROCESS.append(world)
+    if communicator.size > 1:
+        _end_together(world)
+
+
+def _load(name: str | None) -> Communicator | None:
+    entries = [entry for entry in entry_points.entry_points() if entry.group == _GROUP]
+    names = sorted({entry.name for entry in entries})
+    shown = ", ".join(map(repr, names)) or "none"
+    if name is None:
+        if len(names) > 1:
+            raise errors.PluginError(
+                f"several communicators are installed: {shown}; name one, as in "
+                f"pb.distributed.init({names[0]!r}), or in {VARIABLE}"
+            )
+        if not names:
+            return None
+        (name,) = names
+    chosen = [entry for entry in entries if entry.name == name]
+    if not chosen:
+        raise errors.PluginError(
+            f"no communicator is named {name!r}; installed are: {shown}; "
+            f'pip install "pullback[mpi]" brings one'
+        )
+    plugin = entry_points.plugin_label("communicator", name, chosen)
+    found: list[Communicator] = []
+
+    def register(communicator: object) -> None:
+        if not isinstance(communicator, Communicator) or communicator.name != name:
+            raise errors.PluginError(
+                f"{plugin}: register() takes one instance of "
+                f"pullback.distributed.communicator.Communicator with the name {name!r}, got "
+                f"{communicator!r}"
+            )
+        found.append(communicator)
+
+    with entry_points.blame_plugin(plugin, chosen):
+        loaded = entry_points.load(chosen, plugin)
+        entry_points.call(loaded, "pullback_register_communicator", register, plugin, chosen)
+    if len(found) != 1:
+        raise errors.PluginError(
+            f"{plugin}: pullback_register_communicator must call register(communicator) once"
+        )
+    return found[0]
+
+
+# The end -----------------------------------------------------------------------------------------
+
+
+def _end_together(world: World) -> None:
+    """Has an uncaught exception end all ranks, and the end of the program wait for them."""
+    before = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        before(kind, error, traceback)
+        cause = entry_points.one_line(error)
+        world.fail(cause, 130 if issubclass(kind, KeyboardInterrupt) else 1)
+
+    def leave() -> None:
+        if world.failed:
+            return
+        try:
+            world.agree("has ended")
+        except BaseException as error:
+            world.fail(entry_points.one_line(error), 1)
+        else:
+            world.communicator.close()
+
+    sys.excepthook = hook
+    atexit.register(leave)
