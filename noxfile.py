@@ -34,6 +34,7 @@ TYPED = (
     "backends/numpy/src",
     "backends/torch/src",
     "compat/tensorflow/src",
+    "integrations/mpi/src",
     "integrations/sparse/src",
     "conftest.py",
     "tests/autodiff/replay_graphs.py",
@@ -208,6 +209,14 @@ def jax(session: nox.Session) -> None:
         *("jax==0.10.2", "pytest", "scipy"),
     )
     session.run("pytest", "backends/jax/tests", "tests/backends/test_jax_compile.py", env=CLEAN)
+
+
+@nox.session(requires=["wheels"])
+def mpi(session: nox.Session) -> None:
+    """The communicator of MPI, as installed, on processes that mpiexec starts."""
+    session.install(*wheels_of("pullback", "pullback-numpy", "pullback-mpi"))
+    session.install("mpich", "pytest")
+    session.run("python", "-P", "-m", "pytest", "-q", "integrations/mpi/tests", env=CLEAN)
 
 
 @nox.session(**HERE)

@@ -136,6 +136,8 @@ LATE = {
     "pullback.plugins.public",
     # At the first compiled backward pass: inference does without it and `pullback.graph`.
     "pullback._autodiff.tracing",
+    # With --communicator: it loads `pullback.distributed`.
+    "pullback.cli.communicators",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.
     "pullback._numpy.functions",
     "pullback._numpy.ufuncs",

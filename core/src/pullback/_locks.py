@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager
 from typing import Any
 
 __all__ = ["process_lock"]
 
 
-def process_lock(space: dict[str, Any], name: str) -> AbstractContextManager[bool]:
+def process_lock(space: dict[str, Any], name: str) -> threading.RLock:
     """Returns a lock for a global; in a forked process that is another one.
 
     A thread of the parent may hold the old one, and never give it back here.

@@ -41,7 +41,18 @@ def add(subcommands: Subcommands) -> None:
         "and edge cases of every op in the tiers and dtypes that it claims. The exit status is 0 "
         "only if nothing fails.",
     )
-    parser.add_argument("name", metavar="NAME", help="a backend, or one of its devices")
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="a backend, or one of its devices"
+    )
+    parser.add_argument(
+        "--communicator",
+        metavar="NAME",
+        help='a communicator in place of a backend, on ranks that mpiexec starts; "threads" for '
+        "ranks that are threads",
+    )
+    parser.add_argument(
+        "-n", dest="ranks", metavar="N", type=int, default=2, help="the number of ranks; 2"
+    )
     parser.add_argument(
         "--ops",
         metavar="GLOB,...",
@@ -103,6 +114,14 @@ def run(arguments: argparse.Namespace) -> int:
         InputValueError: if the file of --json cannot be used.
     """
     choose_packs(arguments.packs)
+    if arguments.communicator:
+        from pullback.cli import communicators
+
+        return communicators.run(arguments.communicator, arguments.ranks, arguments.name or "cpu")
+    if not arguments.name:
+        raise errors.InputValueError(
+            "conform needs the name of a backend, or --communicator NAME -n 2"
+        )
     silent, path = arguments.json == "-", None
     if arguments.json is not None and not silent:
         path = Path(arguments.json)

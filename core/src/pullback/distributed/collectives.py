@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._batching.batch import Batched
-from pullback._batching.rules import BatchedOp, batches, whole
+from pullback._batching.arrays import Batched, whole
+from pullback._batching.rules import BatchedOp, batches
 from pullback._dispatch import op as define
 from pullback._dispatch.convert import from_any
 from pullback.devices import Device

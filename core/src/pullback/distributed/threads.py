@@ -136,7 +136,7 @@ class _ThreadCommunicator(Communicator):
     def all_reduce(self, array: Native, op: str) -> Native:
         parts = self._all(array)
         with uncaptured(), paused():
-            return self._reduced(parts, op)._array
+            return _native(self._reduced(parts, op))
 
     def _reduced(self, parts: list[Tensor], op: str) -> Tensor:
         own = parts[0].dtype
@@ -153,12 +153,12 @@ class _ThreadCommunicator(Communicator):
     def all_gather(self, array: Native) -> Native:
         parts = self._all(array)
         with uncaptured(), paused():
-            return concat(parts)._array
+            return _native(concat(parts))
 
     def reduce_scatter(self, array: Native) -> Native:
         parts = self._all(array)
         with uncaptured(), paused():
-            return self._reduced([self._part(part) for part in parts], "sum")._array
+            return _native(self._reduced([self._part(part) for part in parts], "sum"))
 
     def broadcast(self, array: Native, root: int) -> Native:
         found: Native = self.exchange(array)[root]
@@ -167,4 +167,9 @@ class _ThreadCommunicator(Communicator):
     def all_to_all(self, array: Native) -> Native:
         parts = self._all(array)
         with uncaptured(), paused():
-            return concat([self._part(part) for part in parts])._array
+            return _native(concat([self._part(part) for part in parts]))
+
+
+def _native(tensor: Tensor) -> Native:
+    array: Native = tensor._array
+    return array

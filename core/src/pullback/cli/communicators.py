@@ -1,0 +1,75 @@
+"""`pullback conform --communicator NAME -n N`: measures a communicator on N ranks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pullback import errors
+from pullback.conformance.communicators import SIZES, check
+from pullback.distributed import init, rank, run_threads, size
+from pullback.distributed.collectives import all_reduce
+
+__all__ = ["launcher", "run"]
+
+#: Set in the ranks that `run` starts.
+_RANKS = "PULLBACK_CONFORM_RANKS"
+
+
+def launcher() -> str:
+    """The path of `mpiexec`, beside this Python or on the PATH.
+
+    Raises:
+        PluginError: where there is none.
+    """
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    if found is None:
+        raise errors.PluginError(
+            'there is no mpiexec, which starts the ranks; pip install "pullback[mpi]" brings one'
+        )
+    return found
+
+
+def run(name: str, ranks: int, device: str) -> int:
+    """Checks a communicator; returns 0 if nothing fails on any rank.
+
+    Args:
+        name: the communicator; "threads" for ranks that are threads.
+        ranks: the number of ranks.
+        device: the device of the tensors.
+
+    Raises:
+        CommunicationError: if another number of ranks has come.
+    """
+    if name == "threads":
+        return max(run_threads(lambda: _checked(name, device), ranks))
+    if os.environ.get(_RANKS) is None:
+        command = [launcher(), "-n", str(ranks), sys.executable, "-P", "-m", "pullback", "conform"]
+        command += [device, "--communicator", name, "-n", str(ranks)]
+        return subprocess.run(command, env={**os.environ, _RANKS: str(ranks)}).returncode
+    init(name)
+    if size() != ranks:
+        raise errors.CommunicationError(
+            f"{name!r} has connected {size()} ranks, and mpiexec has started {ranks}; the "
+            f"communicator does not know mpiexec's processes"
+        )
+    return _checked(name, device)
+
+
+def _checked(name: str, device: str) -> int:
+    failed = count = 0
+    if rank() == 0:
+        print(f"{name}: conformance on {size()} ranks of {device}, sizes to {max(SIZES)}")
+    for title, problem in check(device=device):
+        count += 1
+        wrong = all_reduce(int(bool(problem)), "max").item()
+        failed += wrong
+        if problem:
+            print(f"FAILED {title} on rank {rank()}: {problem}", flush=True)
+    if rank() == 0:
+        print(f"{count - failed} of {count} checks pass", flush=True)
+    return int(failed > 0)

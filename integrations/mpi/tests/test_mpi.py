@@ -1,0 +1,97 @@
+"""The communicator on processes that mpiexec starts. Runs in an environment with mpi4py and MPI."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from pullback.cli.communicators import launcher
+
+#: What a failure may take until all ranks have ended, beside the start of Python.
+LIMIT = 5.0
+
+
+def start(ranks, program, *arguments):
+    """Runs a program on ranks; returns its exit status, output, errors, and the seconds it took."""
+    path = Path(program)
+    begin = time.monotonic()
+    found = subprocess.run(
+        [launcher(), "-n", str(ranks), sys.executable, "-P", str(path), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    return found, time.monotonic() - begin
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text):
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_conforms(ranks):
+    command = [sys.executable, "-P", "-m", "pullback", "conform", "--communicator", "mpi"]
+    found = subprocess.run(
+        [*command, "-n", str(ranks)], capture_output=True, text=True, timeout=500
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "136 of 136 checks pass" in found.stdout
+
+
+def test_one_process_needs_no_launcher(program):
+    path = program("""
+        import pullback as pb
+        pb.distributed.init("mpi")
+        print(pb.distributed.size(), pb.distributed.all_reduce([2.0]).tolist())
+    """)
+    found = subprocess.run([sys.executable, "-P", str(path)], capture_output=True, text=True)
+    assert found.stdout == "1 [2.0]\n"
+
+
+FAILURES = {
+    "raise": ("raise ValueError('bad')", "ValueError: bad"),
+    "exit": ("raise SystemExit(0)", "rank 1 has ended"),
+    "mismatch": ("pb.distributed.broadcast(x)", "rank 1 calls broadcast"),
+    "shape": ("pb.distributed.all_reduce(x[:1])", "float32[1]"),
+    "kill": ("os.kill(os.getpid(), 9)", "KILLED BY SIGNAL: 9|Killed"),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_ends_all(kind, program):
+    code, words = FAILURES[kind]
+    path = program(f"""
+        import os, sys, time
+        import pullback as pb
+        pb.distributed.init()
+        x = pb.asarray([1.0, 2.0])
+        pb.distributed.all_reduce(x)
+        print("began", time.time(), file=sys.stderr, flush=True)
+        if pb.distributed.rank() == 1:
+            {code}
+        for _ in range(100_000):
+            pb.distributed.all_reduce(x)
+    """)
+    found, _ = start(3, path)
+    assert found.returncode != 0
+    shown = found.stdout + found.stderr
+    began = max(float(line.split()[1]) for line in shown.splitlines() if line[:5] == "began")
+    assert time.time() - began < LIMIT
+    assert any(word in shown for word in words.split("|")), shown
+    if kind != "kill":
+        lines = [line for line in shown.splitlines() if line.startswith("pullback: rank")]
+        assert lines
+        assert all("all ranks end" in line for line in lines)
