@@ -32,12 +32,14 @@ from op_words import (
     markdown,
 )
 from pullback import ops
+from pullback.distributed import collectives  # noqa: F401 - its ops are in the table then
 from pullback.spec import OPS, Op, Tier
 
 #: Modules whose public names are not all in `pullback` itself.
 MODULES = (
     "random", "layers", "losses", "metrics", "optimizers", "data", "checkpoint", "state",
-    "training", "callbacks", "summary", "errors", "tree", "plugins.backend", "array_api",
+    "training", "callbacks", "summary", "errors", "tree", "distributed", "plugins.backend",
+    "array_api",
 )  # fmt: skip
 #: Classes whose methods are, in part, those of private bases.
 INHERITING = ("Tensor", "Variable")
@@ -198,19 +200,21 @@ PAGES = {
 TITLES = {
     "tensors": "Tensors and variables", "gradients": "Gradients and batches",
     "programs": "Programs and control flow", "functions": "Functions beside the ops",
-    "checkpoint": "Checkpoints", "summary": "Summaries", "tree": "Structures",
-    "devices": "Devices and defaults", "plugins": "Ops and backends of your own",
+    "distributed": "Many processes", "checkpoint": "Checkpoints", "summary": "Summaries",
+    "tree": "Structures", "devices": "Devices and defaults",
+    "plugins": "Ops and backends of your own",
 }  # fmt: skip
 #: In the order of the menu: what a program begins with comes first.
 ORDER = (
     "tensors", "gradients", "programs", "functions", "random", "layers", "losses", "metrics",
     "optimizers", "training", "callbacks", "data", "checkpoint", "state", "tree", "summary",
-    "profiling", "devices", "errors", "plugins",
+    "distributed", "profiling", "devices", "errors", "plugins",
 )  # fmt: skip
 #: The packages of the specification, as headings.
 GROUPS = {
     "": "Arrays", "linalg": "Linear algebra", "fourier": "Fourier transforms",
     "nn": "Neural networks", "optim": "Steps of optimizers",
+    "pullback.distributed": "Many processes",
 }  # fmt: skip
 
 

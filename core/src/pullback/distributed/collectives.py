@@ -91,7 +91,12 @@ def _all_reduce(x: Tensor, /, *, op: str) -> Tensor:
     on_any_device=_by("all_reduce_extremum"), name="all_reduce_extremum", public=False,
 )  # fmt: skip
 def _extremum(x: Tensor, /, *, op: str) -> Tensor:
-    """The largest or the smallest value of all ranks, element by element."""
+    """The largest or the smallest value of all ranks, element by element.
+
+    Args:
+        x: real numbers.
+        op: "max" or "min".
+    """
 
 
 @define(
@@ -99,7 +104,12 @@ def _extremum(x: Tensor, /, *, op: str) -> Tensor:
     on_any_device=_by("reduce_to"), name="reduce_to", normalize=_rooted, public=False,
 )  # fmt: skip
 def _reduce_to(x: Tensor, /, *, root: int) -> Tensor:
-    """The sum over all ranks on the rank `root`, and zeros on the others."""
+    """The sum over all ranks on the rank `root`, and zeros on the others.
+
+    Args:
+        x: numbers.
+        root: the rank that gets the sum.
+    """
 
 
 @define(
