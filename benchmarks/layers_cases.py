@@ -28,25 +28,35 @@ INPUTS: dict[str, tuple[int, ...]] = {
     "dense relu": (FEATURES,),
     "conv1d": (WIDTH, CHANNELS),
     "conv2d": (WIDTH, WIDTH, CHANNELS),
+    "conv2d_transpose": (WIDTH, WIDTH, CHANNELS),
+    "depthwise_conv": (WIDTH, WIDTH, CHANNELS),
+    "einsum_dense": (STEPS, WIDTH),
+    "time_distributed": (STEPS, WIDTH),
     "batch_norm": (FEATURES,),
     "batch_norm 2d": (WIDTH, WIDTH, CHANNELS),
     "layer_norm": (FEATURES,),
     "group_norm": (WIDTH, WIDTH, CHANNELS),
+    "instance_norm": (WIDTH, WIDTH, CHANNELS),
     "rms_norm": (FEATURES,),
     "dropout": (FEATURES,),
     "embedding": (STEPS,),
     "lstm": (STEPS, CHANNELS),
     "gru": (STEPS, CHANNELS),
+    "bidirectional": (STEPS, CHANNELS),
     "attention": (STEPS, WIDTH),
     "max_pool": (WIDTH, WIDTH, CHANNELS),
     "avg_pool": (WIDTH, WIDTH, CHANNELS),
     "global_avg_pool": (WIDTH, WIDTH, CHANNELS),
+    "adaptive_avg_pool": (WIDTH, WIDTH, CHANNELS),
+    "adaptive_max_pool": (WIDTH, WIDTH, CHANNELS),
     "flatten": (WIDTH, WIDTH, CHANNELS),
     "sequential": (FEATURES,),
     "sequential cnn": (WIDTH, WIDTH, CHANNELS),
 }
 #: The layers whose inputs have no gradients.
 OF_INTEGERS = ("embedding",)
+#: The layers whose inputs are sequences, without channels to be first.
+SEQUENCES = ("lstm", "gru", "bidirectional", "attention", "einsum_dense", "time_distributed")
 
 
 def inputs_of(name: str, batch: int) -> Any:
@@ -86,19 +96,27 @@ def pullback_cases() -> Cases:
         "dense relu": lambda: layers.Dense(FEATURES, activation="relu"),
         "conv1d": lambda: layers.Conv1D(CHANNELS, 3, padding="same"),
         "conv2d": lambda: layers.Conv2D(CHANNELS, 3, padding="same"),
+        "conv2d_transpose": lambda: layers.Conv2DTranspose(CHANNELS, 3),
+        "depthwise_conv": lambda: layers.DepthwiseConv2D(3, padding="same"),
+        "einsum_dense": lambda: layers.EinsumDense("btd,dhk->bthk", (None, 4, 4), bias_axes="hk"),
+        "time_distributed": lambda: layers.TimeDistributed(layers.Dense(WIDTH)),
         "batch_norm": lambda: layers.BatchNormalization(),
         "batch_norm 2d": lambda: layers.BatchNormalization(),
         "layer_norm": lambda: layers.LayerNormalization(),
         "group_norm": lambda: layers.GroupNormalization(4),
+        "instance_norm": lambda: layers.InstanceNormalization(),
         "rms_norm": lambda: layers.RMSNormalization(),
         "dropout": lambda: layers.Dropout(0.5),
         "embedding": lambda: layers.Embedding(100, WIDTH),
         "lstm": lambda: layers.LSTM(WIDTH, return_sequences=True),
         "gru": lambda: layers.GRU(WIDTH, return_sequences=True),
+        "bidirectional": lambda: layers.Bidirectional(layers.LSTM(WIDTH, return_sequences=True)),
         "attention": lambda: layers.MultiHeadAttention(4, WIDTH // 4),
         "max_pool": lambda: layers.MaxPool2D(2),
         "avg_pool": lambda: layers.AveragePool2D(2),
         "global_avg_pool": lambda: layers.GlobalAveragePool2D(),
+        "adaptive_avg_pool": lambda: layers.AdaptiveAveragePool2D(4),
+        "adaptive_max_pool": lambda: layers.AdaptiveMaxPool2D(5),
         "flatten": lambda: layers.Flatten(),
         "sequential": lambda: small(),
         "sequential cnn": lambda: pb.Sequential(
@@ -166,6 +184,12 @@ def pullback_cases() -> Cases:
             ("cosine", losses.cosine_distance, "targets", "scores"),
             ("kl", losses.kl_divergence, "probabilities", "probabilities"),
             ("hinge", losses.hinge, "signs", "scores"),
+            ("squared hinge", losses.squared_hinge, "signs", "scores"),
+            ("focal", losses.sigmoid_focal_cross_entropy, "binary", "scores"),
+            ("dice", losses.dice, "one_hot", "probabilities"),
+            ("poisson", losses.poisson, "probabilities", "probabilities"),
+            ("nll", losses.negative_log_likelihood, "labels", "scores"),
+            ("triplet", lambda t, p: losses.triplet_margin(p, t, -t), "targets", "scores"),
         ):
             add_loss(f"{name}, {batch}", function, of[target], of[prediction])
         x, y = of["scores"], of["labels"]
@@ -232,6 +256,24 @@ def torch_cases() -> Cases:
         def forward(self, x: Any) -> Any:
             return x.mean((2, 3))
 
+    class EinsumDense(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernel = nn.Parameter(torch.rand(WIDTH, 4, 4))
+            self.bias = nn.Parameter(torch.zeros(4, 4))
+
+        def forward(self, x: Any) -> Any:
+            return torch.einsum("btd,dhk->bthk", x, self.kernel) + self.bias
+
+    def focal(scores: Any, labels: Any) -> Any:
+        loss = F.binary_cross_entropy_with_logits(scores, labels, reduction="none")
+        right = torch.sigmoid(scores) * (2 * labels - 1) + 1 - labels
+        return ((1 - right) ** 2 * loss).mean()
+
+    def dice(predictions: Any, targets: Any) -> Any:
+        both = (predictions * targets).sum(-1)
+        return (1 - 2 * both / (predictions.sum(-1) + targets.sum(-1) + 1e-7)).mean()
+
     def small() -> Any:
         return nn.Sequential(
             nn.Linear(FEATURES, FEATURES), nn.ReLU(),
@@ -244,19 +286,31 @@ def torch_cases() -> Cases:
         "dense relu": lambda: nn.Sequential(nn.Linear(FEATURES, FEATURES), nn.ReLU()),
         "conv1d": lambda: nn.Conv1d(CHANNELS, CHANNELS, 3, padding="same"),
         "conv2d": lambda: nn.Conv2d(CHANNELS, CHANNELS, 3, padding="same"),
+        "conv2d_transpose": lambda: nn.ConvTranspose2d(CHANNELS, CHANNELS, 3),
+        "depthwise_conv": lambda: nn.Conv2d(
+            CHANNELS, CHANNELS, 3, padding="same", groups=CHANNELS
+        ),
+        "einsum_dense": EinsumDense,
+        "time_distributed": lambda: nn.Linear(WIDTH, WIDTH),
         "batch_norm": lambda: nn.BatchNorm1d(FEATURES),
         "batch_norm 2d": lambda: nn.BatchNorm2d(CHANNELS),
         "layer_norm": lambda: nn.LayerNorm(FEATURES),
         "group_norm": lambda: nn.GroupNorm(4, CHANNELS),
+        "instance_norm": lambda: nn.InstanceNorm2d(CHANNELS, affine=True),
         "rms_norm": lambda: nn.RMSNorm(FEATURES),
         "dropout": lambda: nn.Dropout(0.5),
         "embedding": lambda: nn.Embedding(100, WIDTH),
         "lstm": lambda: Recurrent(nn.LSTM(CHANNELS, WIDTH, batch_first=True)),
         "gru": lambda: Recurrent(nn.GRU(CHANNELS, WIDTH, batch_first=True)),
+        "bidirectional": lambda: Recurrent(
+            nn.LSTM(CHANNELS, WIDTH, batch_first=True, bidirectional=True)
+        ),
         "attention": lambda: Attention(WIDTH, 4, batch_first=True),
         "max_pool": lambda: nn.MaxPool2d(2),
         "avg_pool": lambda: nn.AvgPool2d(2),
         "global_avg_pool": GlobalPool,
+        "adaptive_avg_pool": lambda: nn.AdaptiveAvgPool2d(4),
+        "adaptive_max_pool": lambda: nn.AdaptiveMaxPool2d(5),
         "flatten": nn.Flatten,
         "sequential": small,
         "sequential cnn": lambda: nn.Sequential(
@@ -270,7 +324,7 @@ def torch_cases() -> Cases:
 
     def add_layer(name: str, batch: int) -> None:
         array = inputs_of(name, batch)
-        if len(INPUTS[name]) > 1 and name not in ("lstm", "gru", "attention"):
+        if len(INPUTS[name]) > 1 and name not in SEQUENCES:
             array = np.ascontiguousarray(np.moveaxis(array, -1, 1))  # channels first
         layer, trained, plain = makers[name]().eval(), makers[name](), torch.from_numpy(array)
         sources = [*trained.parameters()]
@@ -321,6 +375,12 @@ def torch_cases() -> Cases:
                 "probabilities",
             ),
             ("hinge", lambda p, t: F.relu(1 - t * p).mean(), "signs", "scores"),
+            ("squared hinge", lambda p, t: (F.relu(1 - t * p) ** 2).mean(), "signs", "scores"),
+            ("focal", focal, "binary", "scores"),
+            ("dice", dice, "one_hot", "probabilities"),
+            ("poisson", nn.PoissonNLLLoss(log_input=False), "probabilities", "probabilities"),
+            ("nll", nn.NLLLoss(), "labels", "scores"),
+            ("triplet", lambda p, t: F.triplet_margin_loss(p, t, -t), "targets", "scores"),
         ):
             add_loss(f"{name}, {batch}", function, of[target], of[prediction])
         x, y = of["scores"], of["labels"]
