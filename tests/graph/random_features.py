@@ -150,6 +150,9 @@ STATEMENTS = (
     "penalty(rows({t}))\n{t} = {t} + sum(penalty.losses)",
     "cfg.count += 1\n{t} = {t} * cfg.count",
     "cfg.count += 1",
+    "cfg.turn = not cfg.turn\n{t} = {t} * 2 if cfg.turn else {t}",
+    "cfg.count = (cfg.count + 1) % 3\n{t} = {t} + cfg.count",
+    "lst.append(lst.pop(0)) if lst else None",
     "d['calls'] = d.get('calls', 0) + 1",
     "with pb.GradientTape() as tape:\n    loss = pb.mean(model(rows({t})) ** 2)\n"
     "trainer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), "

@@ -182,7 +182,7 @@ import pullback as pb
 class Config:
     def __init__(self):
         self.rate, self.shift, self.mode = 0.5, 2, 'a'
-        self.flag, self.bad, self.count = True, False, 0
+        self.flag, self.bad, self.count, self.turn = True, False, 0, False
         self.sub = Sub()
         setattr(self, 'lambda', 1.5)
     @property

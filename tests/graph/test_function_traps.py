@@ -269,9 +269,8 @@ def test_python_state_that_the_function_changes_itself_does_not_stand_still():
         warnings.simplefilter("always")
         for step in range(1, 15):
             assert counter.method(pb.asarray(X)).tolist() == (X * step).tolist()
-            assert len(caught) == (step > 1) + (step > 9)
+            assert len(caught) == (step > 1)
     assert "changes self.calls, which it reads" in str(caught[0].message)
-    assert "What varies: self.calls" in str(caught[1].message)
 
 
 def test_default_dtypes_are_part_of_the_signature():

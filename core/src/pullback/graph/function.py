@@ -85,6 +85,7 @@ class Function(Caller, Generic[P, R]):
         self._eager_because = ""
         #: True when there are signatures for which no program is made.
         self._full = False
+        self._overwrites = ""  # what it changes that it reads
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
@@ -114,8 +115,7 @@ class Function(Caller, Generic[P, R]):
         return Function(f, self._options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function[P, R]:
-        f = copy.deepcopy(self._f, memo)
-        return Function(f, self._options)
+        return Function(copy.deepcopy(self._f, memo), self._options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Function, (self._f, self._options)
@@ -199,8 +199,8 @@ class Function(Caller, Generic[P, R]):
         for i, program in enumerate(programs, 1):
             lines.append(f"{i}. for {program.signature}; {program.about}")
             lines.append(str(program.fused))
-        if self._eager_because:
-            lines.append(f"runs op by op, because it {self._eager_because}")
+        if because := self._eager_because or self._overwrites:
+            lines.append(f"runs op by op, because it {because}")
         if self._taped is not None and self._taped._all():
             lines.append(f"while a tape outside records, {self._taped.explain()}")
         if self._inputs:
@@ -348,10 +348,10 @@ class Function(Caller, Generic[P, R]):
             return MISS
         self._inputs |= numbers
         self._drop("constant", numbers)
-        (program,) = entry.programs
-        entry = self._add(signature)
-        program.reason = self._reason(entry, signature)
-        entry.programs = [program]
+        known = self._add(signature)
+        for program in entry.programs:
+            program.reason = self._reason(known, signature)
+            known.programs = [program]
         return result
 
     # Capturing -----------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class Function(Caller, Generic[P, R]):
             if self._look_at(signature):
                 return _BEFORE
             if isinstance(error, Apart):
-                entry.apart = True
+                self._leave(entry, error.reason)
                 return MISS
             if error.made and not entry.made:
                 entry.made = True
@@ -390,9 +390,10 @@ class Function(Caller, Generic[P, R]):
         program.fall_back_on(self.run_eagerly)
         program.reason = reason
         program.seconds = time.perf_counter() - begin
-        if reason == "the first":
-            self._warn_of_counts(program)
         entry.made = False
+        if program.overwrites:
+            self._leave(entry, f"changes {', '.join(program.overwrites)}")
+            return result
         entry.programs = [program, *entry.programs]
         self.prefer(program.run)
         return result
@@ -469,12 +470,14 @@ class Function(Caller, Generic[P, R]):
             f"have more programs made: pb.function(..., limit={2 * limit})"
         )
 
-    def _warn_of_counts(self, program: Program) -> None:
-        counts = [guard.what for guard in program.unmet() if type(guard.value) in (int, float)]
-        if counts:
+    def _leave(self, entry: KnownSignature, reason: str) -> None:
+        """Has calls of a signature run op by op, such as those that change what they read."""
+        entry.apart = True
+        if reason.startswith("changes ") and not self._overwrites:
+            self._overwrites = f"{reason}, which it reads"
             self._warn(
-                f"{self._name} changes {', '.join(counts)}, which it reads: each call has its own "
-                f"program. Make it a pb.Variable and assign to it, or pass it as an argument"
+                f"{self._name} {self._overwrites}, so it runs op by op. Make a number a "
+                f"pb.Variable and assign to it, or pass what varies as an argument"
             )
 
     def _warn(self, message: str) -> None:

@@ -241,6 +241,18 @@ class Places:
                     if id(each) not in self._before and key not in self._undo:
                         self._undo[key] = items_putter(each) if is_item else putter(each, name)
 
+    @property
+    def changed(self) -> list[str]:
+        """What the function has written to that it had read, by name."""
+        owners = {*self._before, *(owner for owner, _ in self._undo)}
+        return [
+            guard.what
+            for guard in self.guards
+            if id(getattr(guard.function, "__self__", None)) in owners
+            or (guard.arguments and id(guard.arguments[0]) in owners)
+            if not guard.holds()
+        ]
+
     def take_back(self) -> None:
         """Has all that the function wrote to hold what it held before."""
         for put in self._undo.values():

@@ -95,6 +95,8 @@ class Program:
         #: Why it was made, beside others, and how long that took.
         self.reason = ""
         self.seconds = 0.0
+        #: What the function changes that it reads: a run would not.
+        self.overwrites: list[str] = []
         #: Programs are numbered in the order in which they are made.
         self.number = 0
         self.changes = changes

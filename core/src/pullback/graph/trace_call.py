@@ -183,7 +183,6 @@ def _traced_once(
         if watch.missed and isinstance(error, Break):
             raise _Missed("has run unseen") from error
         raise
-    is_apart = False
     try:
         if commit:
             if seen is not None:
@@ -194,16 +193,16 @@ def _traced_once(
             capture.commit()
         else:
             capture.undo()
-            is_apart = outside is not None and bool(program.unmet())
-            if outside is None or is_apart:
-                places.take_back()
+        program.overwrites = places.changed
+        if not commit and (outside is None or program.overwrites):
+            places.take_back()
     except Exception as error:
         # Such as that of a wrong label, which comes when the step has been taken.
         raise Late(error) from None
     finally:
         capture.forget()
-    if is_apart:
-        raise Apart("changes what it reads")
+    if program.overwrites and outside is not None:
+        raise Apart(f"changes {', '.join(program.overwrites)}")
     if derivative is not None:
         derivative.asleep.release()
     return result, program
