@@ -243,7 +243,7 @@ class Places:
 
     @property
     def changed(self) -> list[str]:
-        """What the function has written to that it had read, by name."""
+        """The names of what the function has written to that it had read."""
         owners = {*self._before, *(owner for owner, _ in self._undo)}
         return [
             guard.what
