@@ -505,6 +505,20 @@ class TestFiles:
             shared.pop(name)
         assert not shared, f"one meaning a word; rename all but one of {shared}"
 
+    def test_classes_of_graphs_are_in_the_table_of_words(self):
+        page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+        absent = [
+            f"{place(path, node.lineno)}: {node.name}"
+            for path in core_files()
+            if "graph" in path.relative_to(CORE).parts[:1]
+            for node in tree(path).body
+            if isinstance(node, ast.ClassDef)
+            and not node.name.startswith("_")
+            and not node.name.endswith("Error")
+            and f"`{node.name}`" not in page
+        ]
+        assert not absent, f"say in docs/architecture.md what these are: {absent}"
+
     def test_name_no_machine_and_no_registry(self):
         pattern = re.compile(
             r"(?<![\w.~-])/(root|work|opt|home|Users)/\w"
