@@ -62,7 +62,8 @@ def read_whole(value: Any) -> Any:
 def is_cached(value: Any) -> bool:
     """Returns whether a Python number can be a key.
 
-    nan != nan and 0.0 == -0.0, so nan and -0.0 cannot.
+    nan != nan and 0.0 == -0.0, so nan and -0.0 cannot: all but the objects `math.nan` and `np.nan`,
+    which are found by their identity.
 
     Nor can a complex number with a part that is zero: 1 + 0j == 1 - 0j, on two sides of a cut.
     """
@@ -70,7 +71,7 @@ def is_cached(value: Any) -> bool:
     if kind is complex:
         return bool(value.real and value.imag and value == value)
     if value != 0:
-        return bool(value == value)
+        return bool(value == value) or value is math.nan or value is np.nan
     return kind is not float or math.copysign(1.0, value) > 0
 
 

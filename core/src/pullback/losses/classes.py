@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,8 +11,10 @@ from pullback import _hints, dtypes, errors
 from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import from_any
 from pullback.losses.base import Reduction, elementwise, of_one_shape, reduced
-from pullback.ops.indexing import take_along_axis
-from pullback.ops.manipulation import expand_dims, squeeze
+from pullback.ops.arithmetic import clip
+from pullback.ops.creation import arange
+from pullback.ops.indexing import take
+from pullback.ops.manipulation import reshape
 from pullback.ops.nn.activations import sigmoid
 from pullback.ops.nn.losses import (
     hinge_loss,
@@ -20,6 +23,7 @@ from pullback.ops.nn.losses import (
     sparse_softmax_cross_entropy_with_logits,
 )
 from pullback.ops.nn.losses import kl_divergence as kl_divergence_loss
+from pullback.ops.precision import counting
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.selection import where
 from pullback.tensor import Tensor, TensorLike
@@ -35,6 +39,9 @@ __all__ = [
     "sparse_softmax_cross_entropy",
     "squared_hinge",
 ]
+
+#: The largest position that an int32 holds.
+_MOST_INT32 = 2**31 - 1
 
 
 def softmax_cross_entropy(
@@ -156,10 +163,13 @@ def negative_log_likelihood(
             f"negative_log_likelihood: labels must be integers, got {index.dtype}; write "
             f"labels.astype(pb.int32)"
         )
-    is_class = (index >= 0) & (index < rows.shape[-1])
-    column = expand_dims(where(is_class, index, 0), axis=-1)
-    losses = -squeeze(take_along_axis(rows, column, axis=-1), axis=-1)
-    losses = where(is_class, losses, float("nan"))
+    # The flattened rows are indexed, in fewer steps than one element of each row is taken.
+    classes, index = rows.shape[-1], counting(index)
+    nearest = clip(index, 0, classes - 1)
+    dtype = dtypes.int64 if rows.size > _MOST_INT32 else index.dtype
+    starts = arange(0, rows.size, max(classes, 1), dtype=dtype, device=rows.device)
+    losses = -take(reshape(rows, (-1,)), reshape(nearest, (-1,)) + starts)
+    losses = where(nearest == index, reshape(losses, index.shape), math.nan)
     return reduced("negative_log_likelihood", losses, weights, reduction)
 
 

@@ -90,9 +90,11 @@ def _max_pool_gather(
 def _avg_pool(x: Array, *, data_format: str, **options: Unpack[AvgPoolOptions]) -> Array:
     plan = _plan(x.shape, data_format, options)
     if plan is not None:
-        wide = _wide(x)
-        counts = _counts(x.shape, data_format, wide.dtype, **options)
-        y = pooling_few.avg_pool(wide, plan, prod(options["window"]), counts)
+        wide, taps = _wide(x), prod(options["window"])
+        counts = (
+            taps if plan.inner is None else _counts(x.shape, data_format, wide.dtype, **options)
+        )
+        y = pooling_few.avg_pool(wide, plan, taps, counts)
         return y.astype(x.dtype, copy=False)
     if data_format == "channels_last":
         return pooling.avg_pool(x, **options)
