@@ -65,9 +65,9 @@ def _adapt(
     rest = [s % n if s >= n else s for s, n in zip(spatial, out, strict=True)]
     if not any(rest):
         first = 1 if data_format == "channels_last" else 2
-        split = [m for s, n in zip(spatial, out, strict=True) for m in (n, s // n)]
-        parts = reshape(x, (*x.shape[:first], *split, *x.shape[first + len(out) :]))
-        return reduce(parts, axis=tuple(range(first + 1, first + len(split), 2)))
+        sizes = [m for s, n in zip(spatial, out, strict=True) for m in (n, s // n)]
+        apart = reshape(x, (*x.shape[:first], *sizes, *x.shape[first + len(out) :]))
+        return reduce(apart, axis=tuple(range(first + 1, first + len(sizes), 2)))
     if all(s >= n and one <= 1 for s, n, one in zip(spatial, out, rest, strict=True)):
         # Windows are alike, and equally far apart: two of them share one element at most.
         window = tuple([s // n + s % n for s, n in zip(spatial, out, strict=True)])
