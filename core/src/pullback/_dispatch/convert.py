@@ -590,13 +590,11 @@ def _convert_hosts(
     for i, numbers in lists.items():
         operands[i] = numbers.type
     resolved = () if is_alone else op.dtype(tuple(operands)).inputs
-    for i in [i for i in lists if is_alone or not _fits(lists[i], resolved[i])]:
-        # Data with the dtype that they have alone.
-        del lists[i]
-        flat[i] = from_host(flat[i], None, device)
-        operands[i] = flat[i].dtype
+    for i, numbers in [*lists.items()]:
+        dtype = None if is_alone else resolved[i]
+        if dtype is None or not numbers.fit(dtype):
+            # Data with the dtype that they have alone.
+            del lists[i]
+            flat[i] = from_host(flat[i], None, device)
+            operands[i] = flat[i].dtype
     return lists
-
-
-def _fits(numbers: Numbers, dtype: DType | None) -> bool:
-    return dtype is not None and numbers.fit(dtype)
