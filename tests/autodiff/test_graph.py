@@ -407,6 +407,15 @@ def test_check_refuses(message):
         check(broken()[message])
 
 
+def test_check_refuses_attributes_that_nothing_compares():
+    graph, _, _ = recorded(lambda x: pb.sum(pb.exp(x) * 2.0, axis=0), X)
+    *calls, last = graph.calls
+    for name in last.attributes:
+        wrong = last._replace(attributes={**last.attributes, name: {1, 2}})
+        with pytest.raises(NotTraceableError, match="set has no key"):
+            check(graph._replace(calls=(*calls, wrong)))
+
+
 def test_keys_tell_equal_values_apart():
     assert frozen(1) != frozen(True)
     assert frozen(1) != frozen(1.0)

@@ -420,3 +420,22 @@ class TestInBackground:
         assert sorted(os.listdir(tmp_path)) == [f"ckpt-{i}" for i in range(1, 9)]
         for step in range(1, 9):
             folder.read(tmp_path / f"ckpt-{step}")
+
+
+@pytest.mark.parametrize("number", [0, 1, 12])
+def test_the_newest_is_found_where_the_only_one_is_replaced_meanwhile(
+    number, tmp_path, monkeypatch
+):
+    """Whatever its number: another process saves the next one, and moves it away."""
+    checkpoint = pb.Checkpoint(v=pb.Variable(1.0))
+    path = Path(checkpoint.save(tmp_path / "ckpt", step=number))
+    seen = reading.seen
+
+    def replaced(asked):
+        if path.exists():
+            checkpoint.save(tmp_path / "ckpt", step=number + 1)
+            path.rename(tmp_path / "elsewhere")
+        return seen(asked)
+
+    monkeypatch.setattr(reading, "seen", replaced)
+    assert pb.latest_checkpoint(tmp_path) == str(tmp_path / f"ckpt-{number + 1}")
