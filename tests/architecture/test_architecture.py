@@ -104,8 +104,9 @@ EARLY = {"numpy", "ml_dtypes"}
 INTERCHANGE = {"__name__", "array", "asarray", "dtype", "generic", "ndarray"}
 # Files that use more of it, each with its reason. "*" is anything.
 NUMPY = {
-    # Python integers that do not fit their dtype are refused before a kernel sees them.
-    "_dispatch/convert.py": {"errstate", "iinfo"},
+    # Python integers that do not fit their dtype are refused before a kernel sees them; NaN that is
+    # NumPy's object is known by it.
+    "_dispatch/convert.py": {"errstate", "iinfo", "nan"},
     "_dispatch/host_data.py": {"errstate", "iinfo"},
     # Where a namespace has no random bits of the specified kind, NumPy draws them on the host.
     "array_api/random.py": {"random"},

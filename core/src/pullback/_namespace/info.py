@@ -103,7 +103,7 @@ def executing_eagerly() -> bool:
     ... def double(x):
     ...     print(pb.executing_eagerly())
     ...     return 2.0 * x
-    >>> [double(1.0).item() for _ in range(3)]  # op by op, traced, as a program
+    >>> [double(pb.ones(())).item() for _ in range(3)]  # op by op, traced, as a program
     True
     False
     [2.0, 2.0, 2.0]
