@@ -219,6 +219,17 @@ def mpi(session: nox.Session) -> None:
     session.run("python", "-P", "-m", "pytest", "-q", "integrations/mpi/tests", env=CLEAN)
 
 
+@nox.session(requires=["wheels"])
+def keras(session: nox.Session) -> None:
+    """Keras on pullback, as installed: `keras-pullback` with the Keras that it is for."""
+    session.install(
+        *wheels_of("pullback", "pullback-numpy", "keras-pullback"),
+        *("keras==3.15.1", "pytest", "scikit-learn"),
+    )
+    tests = ("integrations/keras/tests", "--import-mode=importlib", "-p", "no:cacheprovider")
+    session.run("python", "-m", "pytest", "-q", "-c", "/dev/null", *tests, env=CLEAN)
+
+
 @nox.session(**HERE)
 def tests(session: nox.Session) -> None:
     """The fast lane, as the README has it; what follows `--` goes to pytest."""

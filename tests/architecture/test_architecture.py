@@ -552,7 +552,9 @@ class TestFiles:
             *(path.parent for path in ROOT.glob("integrations/*/pyproject.toml")),
         ]:
             assert (project / "LICENSE").read_text() == license_
-            assert list(project.glob("src/*/py.typed")), f"{project.name} lacks py.typed"
+            # Keras has no types that a backend's functions could have.
+            typed = bool(list(project.glob("src/*/py.typed")))
+            assert typed != (project.name == "keras"), f"{project.name} lacks py.typed"
 
 
 class TestImport:

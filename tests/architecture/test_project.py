@@ -184,7 +184,8 @@ class TestMetadata:
         assert classifiers == sorted(set(classifiers))
         for topic in ("Development Status ::", "Operating System ::", "Topic ::"):
             assert any(one.startswith(topic) for one in classifiers), topic
-        assert "Typing :: Typed" in classifiers
+        # Keras has no types that a backend's functions could have.
+        assert ("Typing :: Typed" in classifiers) != (project["name"] == "keras-pullback")
 
     def test_pythons_are_those_of_ci(self, path):
         project = settings(path)["project"]

@@ -1,0 +1,318 @@
+"""Keras on pullback: ops against NumPy, training in every way, devices, files, examples."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from keras.src import backend
+
+import pullback as pb
+
+HERE = Path(__file__).resolve().parent
+RNG = np.random.default_rng(0)
+
+
+def arrays(*shapes, dtype="float32"):
+    return [RNG.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def classes(count, rows):
+    return RNG.integers(0, count, rows).astype("int32")
+
+
+def network(seed=0):
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            layers.Conv2D(4, 3, activation="relu"),
+            layers.BatchNormalization(),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(3),
+        ]
+    )
+
+
+def compiled(model, **options):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(options.pop("optimizer", "adam"), loss, metrics=["accuracy"], **options)
+    return model
+
+
+@pytest.fixture
+def data():
+    x = RNG.random((64, 8, 8, 1), np.float32)
+    return x, (x.mean((1, 2, 3)) > 0.5).astype("int32")
+
+
+class TestBackend:
+    def test_is_chosen(self):
+        assert keras.backend.backend() == "pullback"
+        assert isinstance(ops.ones(2), pb.Tensor)
+
+    def test_needs_no_import_before_keras(self):
+        program = "import keras; print(keras.backend.backend())"
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["pullback"]
+
+    def test_variables_are_watched_by_tapes(self):
+        v = keras.Variable([1.0, 2.0])
+        with pb.GradientTape() as tape:
+            loss = ops.sum(pb.ones(2) * v * v)
+        assert tape.gradient(loss, v._value).tolist() == [2.0, 4.0]
+
+    def test_shapes_are_found_without_values(self):
+        def large(x):
+            return ops.matmul(x, ops.transpose(x))
+
+        spec = backend.compute_output_spec(large, keras.KerasTensor((None, 10**5)))
+        assert spec.shape == (None, None)
+        spec = backend.compute_output_spec(large, keras.KerasTensor((10**6, 10**6)))
+        assert spec.shape == (10**6, 10**6)
+
+    def test_a_function_that_looks_at_values_has_shapes(self):
+        def first(x):
+            return x if float(x[0, 0]) >= 0 else x[:, :1]
+
+        assert backend.compute_output_spec(first, keras.KerasTensor((None, 3))).shape == (
+            None,
+            3,
+        )
+
+    def test_seeds_give_the_same_numbers(self):
+        drawn = [keras.random.normal((3,), seed=7) for _ in range(2)]
+        assert np.array_equal(*drawn)
+        one, other = keras.random.SeedGenerator(7), keras.random.SeedGenerator(7)
+        for _ in range(2):
+            assert np.array_equal(
+                keras.random.uniform((3,), seed=one), keras.random.uniform((3,), seed=other)
+            )
+        with pytest.raises(AssertionError):
+            assert np.array_equal(
+                keras.random.uniform((3,), seed=one), keras.random.uniform((3,), seed=one)
+            )
+
+    def test_custom_gradients_read_variables(self):
+        v = keras.Variable(3.0)
+
+        @ops.custom_gradient
+        def scaled(x):
+            def grad(*args, upstream=None):
+                return (args[0] if upstream is None else upstream) * 10.0
+
+            return x * v, grad
+
+        x = pb.asarray(2.0)
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = scaled(x)
+        assert tape.gradient(y, x).item() == 10.0
+
+
+class TestOps:
+    """Ops whose bodies are here, against NumPy on random arrays."""
+
+    @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+    @pytest.mark.parametrize("axis", [None, 0, (0, 2)])
+    def test_quantiles(self, method, axis):
+        (x,) = arrays((4, 5, 6))
+        x[0, 0, 0] = x[3, 2, 1] = np.nan
+        for q in (0.3, [0.0, 0.5, 1.0]):
+            got = ops.nanquantile(x, q, axis=axis, method=method, keepdims=True)
+            want = np.nanquantile(x, q, axis=axis, method=method, keepdims=True)
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            got = ops.quantile(x, q, axis=axis, method=method)
+            np.testing.assert_allclose(got, np.quantile(x, q, axis=axis, method=method), rtol=1e-5)
+
+    @pytest.mark.parametrize("mode", ["valid", "same", "full"])
+    def test_correlations(self, mode):
+        for sizes in ((7,), (3,)), ((3,), (7,)), ((4,), (4,)):
+            x, y = arrays(*sizes)
+            np.testing.assert_allclose(
+                ops.correlate(x, y, mode), np.correlate(x, y, mode), rtol=1e-4, atol=1e-5
+            )
+
+    @pytest.mark.parametrize("shapes", [((2, 3), (4, 5)), ((3,), (2, 2)), ((2, 1, 2), (3,))])
+    def test_kronecker_products(self, shapes):
+        x, y = arrays(*shapes)
+        np.testing.assert_allclose(ops.kron(x, y), np.kron(x, y), rtol=1e-6)
+
+    def test_divisors(self):
+        x, y = RNG.integers(0, 100, (2, 50)).astype("int32")
+        np.testing.assert_array_equal(ops.gcd(x, y), np.gcd(x, y))
+        np.testing.assert_array_equal(ops.lcm(x, y), np.lcm(x, y))
+
+    def test_bessel_function(self):
+        x = np.linspace(-80, 80, 101).astype("float32")
+        np.testing.assert_allclose(ops.i0(x), np.i0(x.astype("float64")), rtol=2e-5)
+
+    def test_booleans_count(self):
+        x, y = RNG.integers(0, 2, (2, 20)).astype(bool)
+        for name in ("add", "multiply", "maximum", "minimum"):
+            got = ops.convert_to_numpy(getattr(ops, name)(x, y))
+            np.testing.assert_array_equal(got, getattr(np, name)(x, y))
+        np.testing.assert_array_equal(ops.sort(x), np.sort(x))
+        assert int(ops.argmax(x)) == np.argmax(x)
+
+    def test_lu(self):
+        (x,) = arrays((3, 5, 5))
+        lu, pivots = ops.lu_factor(x)
+        lower = np.tril(lu, -1) + np.eye(5, dtype="float32")
+        found = lower @ np.triu(lu)
+        for matrix, order, product in zip(x, np.asarray(pivots), found, strict=True):
+            rows = matrix.copy()
+            for k, pivot in enumerate(order):
+                rows[[k, pivot]] = rows[[pivot, k]]
+            np.testing.assert_allclose(product, rows, rtol=1e-4, atol=1e-5)
+
+    def test_a_spectrum_and_back(self):
+        (x,) = arrays((2, 256))
+        parts = ops.stft(x, 32, 8, 32)
+        back = ops.istft(parts, 32, 8, 32, length=256)
+        np.testing.assert_allclose(back[:, 16:-16], x[:, 16:-16], rtol=1e-4, atol=1e-5)
+
+    def test_scatters(self):
+        (x,) = arrays((4, 5, 2))
+        index = np.array([[0, 1], [3, 4], [0, 1]])
+        (update,) = arrays((3, 2))
+        for reduction, ufunc in (("add", np.add), ("max", np.maximum), ("mul", np.multiply)):
+            want = x.copy()
+            ufunc.at(want, tuple(index.T), update)
+            got = ops.scatter_update(x, index, update, reduction=reduction)
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+
+    def test_beam_search_finds_the_likeliest_labels(self):
+        (scores,) = arrays((1, 4, 3))
+        paths, totals = ops.ctc_decode(
+            scores, [4], strategy="beam_search", beam_width=100, top_paths=3
+        )
+        for path, total in zip(np.asarray(paths)[:, 0], np.asarray(totals)[0], strict=True):
+            label = path[path >= 0]
+            loss = ops.ctc_loss(
+                np.pad(label, (0, 4 - len(label)))[None], scores, [len(label)], [4], mask_index=0
+            )
+            np.testing.assert_allclose(-float(loss[0]), total, rtol=1e-4, atol=1e-5)
+
+
+class TestTraining:
+    @pytest.mark.parametrize(
+        "optimizer", ["sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "nadam"]
+    )
+    def test_a_program_of_a_step_gives_the_same_bits(self, data, optimizer):
+        losses = []
+        for options in ({"run_eagerly": True}, {"jit_compile": True}):
+            model = compiled(network(), optimizer=optimizer, **options)
+            history = model.fit(*data, epochs=3, batch_size=16, verbose=0, shuffle=False)
+            losses.append(history.history["loss"])
+        assert losses[0] == losses[1]
+        assert losses[0][-1] < losses[0][0]
+
+    def test_a_step_is_a_program(self, data, monkeypatch):
+        made = []
+        function = pb.function
+
+        def kept(*args, **options):
+            made.append(function(*args, **options))
+            return made[-1]
+
+        monkeypatch.setattr(pb, "function", kept)
+        compiled(network()).fit(*data, epochs=2, batch_size=16, verbose=0)
+        assert "1 program" in made[0].explain()
+
+    def test_random_layers_draw_anew_in_a_program(self):
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([keras.Input((50,)), layers.Dropout(0.5)])
+        model.compile("sgd", "mse")
+        step = pb.function(lambda x: model(x, training=True), compare=False)
+        drawn = {step(pb.ones((1, 50))).numpy().tobytes() for _ in range(6)}
+        assert len(drawn) == 6
+
+    def test_dropout_trains(self, data):
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([network(), layers.Dropout(0.2), layers.Dense(3)])
+        history = compiled(model).fit(*data, epochs=8, verbose=0, validation_split=0.25)
+        assert history.history["loss"][-1] < history.history["loss"][0]
+        assert "val_accuracy" in history.history
+
+    @pytest.mark.parametrize("cell", ["LSTM", "GRU", "SimpleRNN"])
+    def test_recurrent_layers(self, cell):
+        keras.utils.set_random_seed(0)
+        x, y = RNG.random((32, 6, 4), np.float32), classes(3, 32)
+        model = keras.Sequential([keras.Input((6, 4)), getattr(layers, cell)(8), layers.Dense(3)])
+        history = compiled(model).fit(x, y, epochs=4, verbose=0)
+        assert history.history["loss"][-1] < history.history["loss"][0]
+
+    @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+    def test_fused_cells_are_the_loop(self, kind):
+        (x,) = arrays((3, 5, 4))
+        fused = getattr(layers, kind)(6, go_backwards=True, return_sequences=True)
+        want = fused(x)
+        loop = getattr(layers, kind)(6, go_backwards=True, return_sequences=True, use_cudnn=False)
+        loop.build(x.shape)
+        loop.set_weights(fused.get_weights())
+        np.testing.assert_allclose(loop(x), want, rtol=1e-5, atol=1e-6)
+
+    def test_mixed_precision(self, data):
+        with_float16 = network()
+        for layer in with_float16.layers:
+            layer.dtype_policy = "mixed_float16"
+        history = compiled(with_float16).fit(*data, epochs=3, verbose=0)
+        assert np.isfinite(history.history["loss"]).all()
+
+    def test_callbacks_stop_and_see_weights(self, data):
+        seen = []
+        stop = keras.callbacks.EarlyStopping(monitor="loss", patience=0, min_delta=100.0)
+        see = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: seen.append(model.get_weights()[0].copy())
+        )
+        model = compiled(network())
+        model.fit(*data, epochs=5, verbose=0, callbacks=[stop, see])
+        assert len(seen) == 2
+        assert not np.array_equal(*seen)
+
+
+class TestDevices:
+    def test_names(self):
+        with keras.device("cpu:0"):
+            assert str(ops.ones(1).device) == "cpu:0"
+        with pytest.raises(ValueError, match="device"):
+            keras.device("nowhere:0")
+
+    def test_another_backend_in_one_process(self, data):
+        others = [str(d) for d in pb.devices() if not str(d).startswith(("cpu", "gpu"))]
+        if not others:
+            pytest.skip("no second backend is installed")
+        losses = []
+        for name in ("cpu:0", others[0]):
+            with keras.device(name):
+                model = compiled(network())
+                model.fit(*data, epochs=2, verbose=0, shuffle=False)
+                losses.append(model.evaluate(*data, verbose=0)[0])
+        assert abs(losses[0] - losses[1]) < 1e-4
+
+
+class TestFiles:
+    def test_a_model_is_saved_and_loaded(self, data, tmp_path):
+        model = compiled(network())
+        model.fit(*data, verbose=0)
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(
+            again.predict(data[0], verbose=0), model.predict(data[0], verbose=0)
+        )
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer"])
+def test_examples_learn(name, capsys):
+    runpy.run_path(str(HERE.parent / "examples" / f"{name}.py"), run_name="__main__")
+    assert float(capsys.readouterr().out.split()[-1]) > 0.8
