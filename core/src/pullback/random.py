@@ -499,6 +499,14 @@ class Generator:
         if LOCAL.state.runs:
             lifted = _of_items(tensor.device).lift(tensor)
             tensor = tensor if lifted is None else lifted
+        share = LOCAL.state.share
+        if share is not None:
+            return share.draw_alike(tensor, lambda x: self._dropped(x, rate, noise_shape))
+        return self._dropped(tensor, rate, noise_shape)
+
+    def _dropped(
+        self, tensor: Tensor, rate: float, noise_shape: tuple[int | None, ...] | None
+    ) -> Tensor:
         key, counter = self.reserve(words_of(tensor.size, dtypes.float32))
         return _dropout(tensor, rate=rate, key=key, counter=counter, noise_shape=noise_shape)
 

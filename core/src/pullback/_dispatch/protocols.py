@@ -137,3 +137,15 @@ class Capturing(Protocol):
 
     def reserve(self, generator: object, words: int) -> tuple[int, int]:
         """The key and counter of random numbers, which are others at each run."""
+
+
+class BatchShare(Protocol):
+    """The items of a batch that this rank has, as layers know it."""
+
+    def batch_norm(
+        self, x: Tensor, scale: Any, offset: Any, *, axis: int, epsilon: float
+    ) -> tuple[Tensor, Tensor, Tensor, int]:
+        """`batch_norm` over all ranks, and the number of values of a channel."""
+
+    def draw_alike(self, x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
+        """What a function that draws makes of these items, with the numbers of the whole batch."""

@@ -22,6 +22,7 @@ from pullback._symbols import TRACES, Break, HostNumber, SharedCount
 if TYPE_CHECKING:
     from pullback._dispatch.host_state import HostState
     from pullback._dispatch.protocols import (
+        BatchShare,
         Capturing,
         RecordingTape,
         RepeatedCall,
@@ -299,7 +300,7 @@ class ThreadState:
 
     __slots__ = (
         "again", "capture", "follower", "next_serial", "oldest_serial", "paused", "recording",
-        "runs", "tapes", "values",
+        "runs", "share", "tapes", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -315,6 +316,8 @@ class ThreadState:
         self.values: dict[int, Tensor] = {}
         #: The call of a function that will be called again, or that is now (`remat`).
         self.again: RepeatedCall | None = None
+        #: The part of a batch that this rank has, of several in `pullback.distributed`.
+        self.share: BatchShare | None = None
         self.paused = 0
         #: tapes and not paused
         self.recording = False

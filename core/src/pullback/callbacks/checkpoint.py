@@ -145,8 +145,14 @@ class Checkpoint(Callback):
             )
         if self.resume:
             self._resume()
-        else:
+        elif self._is_first:
             self._manager.clear()
+
+    @property
+    def _is_first(self) -> bool:
+        """True on the rank that writes; all ranks read."""
+        compiled = self.model._compiled
+        return compiled is None or compiled.sharing is None or bool(compiled.sharing.is_first)
 
     def _resume(self) -> None:
         assert self._manager is not None
@@ -193,6 +199,8 @@ class Checkpoint(Callback):
         """Saves, and prints the path."""
         path = self.save()
         self.close()  # Background writes finish before the message.
+        if not path:
+            return
         run = self.run
         at = f"epoch {run.epoch + 1}, step {run.step}" if run.step else f"epoch {run.epoch}"
         print(
@@ -209,6 +217,8 @@ class Checkpoint(Callback):
         """
         assert self._manager is not None
         self._newest = self._first + self.run.total
+        if not self._is_first:
+            return ""
         return self._manager.save(step=self._newest, metric=metric)
 
     def close(self) -> None:

@@ -35,6 +35,8 @@ class CSVLogger(Callback):
     ['epoch,loss', '0,4.0', '1,4.0']
     """
 
+    writes = True
+
     def __init__(
         self, path: str | os.PathLike[str], *, separator: str = ",", append: bool = False
     ) -> None:

@@ -43,6 +43,8 @@ class TensorBoard(Callback):
         SummaryError: in `fit`, if the files cannot be made, or tensorboardX is not installed.
     """
 
+    writes = True
+
     def __init__(
         self,
         directory: str | os.PathLike[str] = "logs",

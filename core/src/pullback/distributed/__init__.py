@@ -15,20 +15,25 @@ from pullback.distributed.collectives import (
     reduce_scatter,
 )
 from pullback.distributed.communicator import Communicator
+from pullback.distributed.data_parallel import DataParallel, broadcast_state
+from pullback.distributed.share import share
 from pullback.distributed.threads import run_threads
 from pullback.distributed.world import init, is_initialized, rank, size
 
 __all__ = [
     "Communicator",
+    "DataParallel",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "barrier",
     "broadcast",
+    "broadcast_state",
     "init",
     "is_initialized",
     "rank",
     "reduce_scatter",
     "run_threads",
+    "share",
     "size",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import secrets
 import sys
 import threading
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from pullback.distributed.communicator import Communicator
 from pullback.ops.creation import zeros_like
 from pullback.plugins import entry_points
 from pullback.plugins.records import Native
+from pullback.random import default_generator
 from pullback.tensor import wrap
 
 __all__ = ["World", "current", "entering", "init", "is_initialized", "rank", "size"]
@@ -107,7 +109,7 @@ class World:
 
 def _ranks(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
-    return f"rank{'s' * (len(numbers) > 1)} {shown}"
+    return f"rank {shown}" if len(numbers) == 1 else f"each of the ranks {shown}"
 
 
 class _RankOfThread(threading.local):
@@ -198,6 +200,9 @@ def init(name: str | None = None) -> None:
     _PROCESS.append(world)
     if communicator.size > 1:
         _end_together(world)
+        # Models that the same program builds then begin alike.
+        seed = communicator.exchange(secrets.token_bytes(16))[0]
+        default_generator.seed(int.from_bytes(seed, "little"))
 
 
 def _load(name: str | None) -> Communicator | None:

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import as_bool
-from pullback._dispatch.recording import paused
+from pullback._dispatch.recording import LOCAL, paused
 from pullback.layers.layer import Layer
 from pullback.layers.masks import keep_mask
 from pullback.layers.options import UNBUILT, LayerOptions
@@ -308,13 +308,19 @@ class BatchNormalization(Layer):
                 epsilon=self.epsilon,
             )
         count = x.size // max(x.shape[self.axis], 1)
-        if count < 2:
+        if count < 2 and LOCAL.state.share is None:
             raise errors.LayerError(
                 f"training needs at least two values per channel, got shape {x.shape}"
             )
-        y, mean, variance = batch_norm(
-            x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
-        )
+        share = LOCAL.state.share
+        if share is None:
+            y, mean, variance = batch_norm(
+                x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
+            )
+        else:
+            y, mean, variance, count = share.batch_norm(
+                x, self.gamma, self.beta, axis=self.axis, epsilon=self.epsilon
+            )
         with paused():
             self._move(self.moving_mean, mean)
             self._move(self.moving_variance, variance * (count / (count - 1)))

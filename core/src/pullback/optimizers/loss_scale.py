@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, SupportsFloat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import as_float, as_int
@@ -13,14 +12,15 @@ from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import effect, paused, when
 from pullback.ops.comparison import isfinite
 from pullback.optimizers.checks import unpacked
-from pullback.optimizers.optimizer import LearningRate, Optimizer
+from pullback.optimizers.optimizer import Optimizer
+from pullback.optimizers.wrapper import OptimizerWrapper
 from pullback.tensor import Tensor, TensorLike
 from pullback.variable import Variable
 
 __all__ = ["LossScale"]
 
 
-class LossScale(Optimizer):
+class LossScale(OptimizerWrapper):
     """An optimizer with loss scaling, as float16 needs it (Micikevicius et al., 2018).
 
     Take the gradients of `scaled(loss)`; `minimize` does that. Each step divides them by the scale
@@ -56,13 +56,7 @@ class LossScale(Optimizer):
         growth_steps: int | None = 2000,
         factor: float = 2.0,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise errors.InputTypeError(
-                f"optimizer must be an optimizer, such as pb.optimizers.Adam(), got "
-                f"{type(optimizer).__name__}"
-            )
-        self.optimizer = optimizer
-        super().__init__(optimizer.learning_rate)
+        super().__init__(optimizer)
         self.growth_steps = None if growth_steps is None else as_int(growth_steps, "growth_steps")
         self.factor = as_float(factor, "factor")
         first = as_float(initial_scale, "initial_scale")
@@ -74,12 +68,6 @@ class LossScale(Optimizer):
                 f"initial_scale must be 1 or more, factor above 1 and growth_steps 1 or more, got "
                 f"{initial_scale}, {factor} and {growth_steps}"
             )
-
-    def constructor_arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor by name."""
-        arguments = super().constructor_arguments()
-        del arguments["learning_rate"]
-        return arguments
 
     @property
     def scale(self) -> float:
@@ -96,40 +84,6 @@ class LossScale(Optimizer):
         """The number of skipped steps."""
         skipped: int = self._skipped.get()
         return skipped
-
-    @property
-    def learning_rate(self) -> Any:
-        """The learning rate of the optimizer that takes the steps."""
-        return self.optimizer.learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, rate: LearningRate) -> None:
-        self.optimizer.learning_rate = rate
-
-    @property
-    def schedule(self) -> Callable[[int], SupportsFloat] | None:
-        """The schedule of the optimizer that takes the steps."""
-        return self.optimizer.schedule
-
-    @property
-    def variables(self) -> list[Variable]:
-        """The slots of the optimizer that takes the steps."""
-        return self.optimizer.variables
-
-    @property
-    def step(self) -> int:
-        """The number of steps taken, without skipped ones."""
-        return self.optimizer.step
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """See `Optimizer.averaged`, of the optimizer that takes the steps."""
-        with self.optimizer.averaged():
-            yield
-
-    def make_slots(self, variables: Iterable[Variable]) -> None:
-        """Makes the slots of the optimizer that takes the steps."""
-        self.optimizer.make_slots(variables)
 
     def scaled(self, loss: TensorLike) -> Tensor:
         """Returns the loss times the scale, in at least float32."""

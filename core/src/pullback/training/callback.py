@@ -38,6 +38,8 @@ class Callback:
 
     #: Callbacks run by `order`, then in the order of the list. Checkpoints come last.
     order: int = 0
+    #: True for one that only writes or shows something: of several ranks, the first one runs it.
+    writes: bool = False
 
     model: Any = None
     run: Run = None  # type: ignore[assignment]

@@ -144,9 +144,8 @@ class FitLoop:
         if self.class_weight is not None:
             weights = by_class(batch.targets, self.class_weight, weights)
             self.unseen.see(batch.targets)
-        step = step_of(self.model, self.model.train_step)
-        values: Values | None = step(batch.inputs, batch.targets, weights)
-        return values
+        given = Batch(batch.inputs, batch.targets, weights)
+        return run_step(self.model, self.model.train_step, given)
 
     def _ended(self, data: Batches) -> None:
         """Raises if an epoch has no steps, or fewer than requested."""
@@ -203,7 +202,7 @@ def evaluate(
             break
         callbacks("on_test_batch_begin", step, {})
         try:
-            values = step_of(model, model.test_step)(batch.inputs, batch.targets, batch.weights)
+            values = run_step(model, model.test_step, batch)
             run.metrics.add(values, batch.size)
         except errors.PullbackError as error:
             locate(error, model, "evaluate", f"batch {step + 1}", batch)
@@ -239,7 +238,11 @@ def predict(
             break
         callbacks("on_predict_batch_begin", len(outputs), {})
         try:
-            outputs.append(step_of(model, model.predict_step)(batch.inputs))
+            step = step_of(model, model.predict_step)
+            sharing = model._compiled and model._compiled.sharing
+            outputs.append(
+                sharing.outputs(step, batch.inputs, batch.size) if sharing else step(batch.inputs)
+            )
         except errors.PullbackError as error:
             locate(error, model, "predict", f"batch {len(outputs) + 1}", batch)
             raise
@@ -255,6 +258,14 @@ def step_of(model: TrainedModel, method: Callable[..., Any]) -> Callable[..., An
     """Returns a step of a model, captured if the model is compiled with `capture=True`."""
     compiled = model._compiled
     return method if compiled is None else compiled.step(method)
+
+
+def run_step(model: TrainedModel, method: Callable[..., Any], batch: Batch) -> Values | None:
+    """Returns the values of a step with a batch, of which each of several ranks has a part."""
+    step = step_of(model, method)
+    sharing = model._compiled and model._compiled.sharing
+    values: Values | None = sharing.step(step, batch) if sharing else step(*batch)
+    return values
 
 
 def locate(

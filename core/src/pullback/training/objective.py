@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pullback import errors, losses
 from pullback._dispatch.arguments import as_float
@@ -25,6 +25,9 @@ from pullback.optimizers import Optimizer
 from pullback.tensor import Tensor
 from pullback.training.naming import as_loss, as_metric, as_optimizer, unique
 from pullback.training.types import LossLike, MetricsLike, Structure
+
+if TYPE_CHECKING:
+    from pullback.distributed.data_parallel import Sharing
 
 __all__ = ["CompileConfig"]
 
@@ -47,7 +50,9 @@ class CompileConfig:
 
     opaque_state = True
     # The variables of the optimizer do not belong to the model.
-    __slots__ = ("_captured", "capture", "losses", "metrics", "optimizer", "output_losses")
+    __slots__ = (
+        "_captured", "capture", "losses", "metrics", "optimizer", "output_losses", "sharing",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -60,6 +65,8 @@ class CompileConfig:
         self.optimizer = as_optimizer(optimizer)
         #: True if loops run captured steps.
         self.capture = False
+        #: What divides batches among ranks; None for one process.
+        self.sharing: Sharing | None = None
         self._captured: dict[str, Function[..., Any]] = {}
         #: For each output with a loss: its path, the loss, and the weight of the loss.
         self.losses = [
@@ -158,6 +165,8 @@ class CompileConfig:
         self, targets: Structure, predictions: Structure, weights: Structure
     ) -> None:
         """Updates the metrics with a batch."""
+        if self.sharing is not None and self.metrics:
+            targets, predictions, weights = self.sharing.whole((targets, predictions, weights))
         for path, _, metric, takes_weights in self.metrics:
             *arguments, part = _without_mask(
                 _at(targets, path, "targets"),

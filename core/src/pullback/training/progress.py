@@ -26,6 +26,8 @@ class ProgressBar(Callback):
     the standard error stream.
     """
 
+    writes = True
+
     #: Before the others, so that their output comes after the bar of the epoch.
     order = -100
 

@@ -66,6 +66,7 @@ class Trainable:
         loss_weights: LossWeights = None,
         weighted_metrics: MetricsLike = None,
         capture: bool = False,
+        distributed: bool = False,
     ) -> None:
         """Sets the optimizer, the loss and the metrics.
 
@@ -81,6 +82,7 @@ class Trainable:
             capture: whether `fit`, `evaluate` and `predict` run captured steps (`pb.function`): as
                 one program, without Python between the ops. A step that cannot be captured runs
                 op by op, with a warning.
+            distributed: whether the batches are divided among the ranks of `pb.distributed`.
 
         >>> model = pb.Sequential([pb.layers.Dense(3)])
         >>> model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"])
@@ -91,6 +93,12 @@ class Trainable:
         """
         self._compiled = CompileConfig(optimizer, loss, loss_weights, metrics, weighted_metrics)
         self._compiled.capture = bool(capture)
+        if distributed:
+            from pullback.distributed.data_parallel import DataParallel, Sharing
+
+            self._compiled.sharing = Sharing()
+            if not isinstance(self._compiled.optimizer, DataParallel):
+                self._compiled.optimizer = DataParallel(self._compiled.optimizer)
         self.stop_training = False
 
     @property
@@ -250,6 +258,8 @@ class Trainable:
         elif validating:
             run.validation = _validation(validation_data, validation_batch_size or size, columns)
         called = _callbacks(self, callbacks, run, verbose, run.history)
+        if self._compiled is not None and self._compiled.sharing is not None:
+            self._compiled.sharing.begin(self, self._compiled.optimizer)
         self.stop_training = False
         FitLoop(
             self, run, called, class_weight, validation_steps, validation_freq, steps_per_epoch
@@ -417,6 +427,9 @@ def _callbacks(
         as_int(verbose, "verbose: True or False")
     if verbose and not any(isinstance(callback, ProgressBar) for callback in listed):
         listed.append(ProgressBar())
+    sharing = model._compiled and model._compiled.sharing
+    if sharing and not sharing.is_first:
+        listed = [callback for callback in listed if not callback.writes]
     called = Callbacks(listed, model, run)
     run.callbacks = called.all
     return called

@@ -1,0 +1,303 @@
+"""Data parallel training: each rank has a part of the batch, and all take the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pullback import dtypes, errors
+from pullback._autodiff.tape import GradientTape
+from pullback._dispatch.arguments import as_bool, as_list
+from pullback._dispatch.recording import LOCAL, paused
+from pullback.distributed.collectives import all_gather, all_reduce, all_to_all, broadcast
+from pullback.distributed.share import Share, items
+from pullback.distributed.world import current, rank, size
+from pullback.ops.creation import full
+from pullback.ops.joining import concat
+from pullback.ops.manipulation import reshape
+from pullback.optimizers.checks import Pairs, checked_pairs
+from pullback.optimizers.optimizer import Optimizer
+from pullback.optimizers.wrapper import OptimizerWrapper
+from pullback.random import default_generator
+from pullback.state import named_variables
+from pullback.tensor import Tensor, TensorLike
+from pullback.variable import Variable
+
+__all__ = ["DataParallel", "Sharing", "broadcast_state"]
+
+#: The bytes of the first bucket and of the others: the last layers' gradients are there first.
+FIRST, OTHERS = 1 << 20, 25 << 20
+
+
+class DataParallel(OptimizerWrapper):
+    """An optimizer whose steps are those for the batches of all ranks together.
+
+    Each step averages the gradients of all ranks, weighted by their items: those of the last
+    `pb.distributed.share`, or as many on each rank. They travel in flat buckets, the last ones
+    first: of 1 MiB, then of 25 MiB (Li et al., "PyTorch Distributed", VLDB 2020).
+
+    `minimize` weights the loss, and `apply_gradients` the gradients. With batch normalization
+    over ranks that have different numbers of items only `minimize` is exact.
+
+    Args:
+        optimizer: the optimizer that takes the steps.
+        exact: True to add in an order of ranks that does not depend on the communicator, in pairs:
+            4 ranks add (0 + 1) + (2 + 3).
+        shard_slots: True to keep the slots of each variable on one rank alone, which moves it and
+            sends it to the others (Rajbhandari et al., "ZeRO", 2020, stage 1).
+
+    Raises:
+        InputTypeError: for what is not an optimizer.
+        InputValueError: for `shard_slots` with an optimizer that needs all gradients at once.
+
+    >>> def train():
+    ...     v = pb.Variable(1.0)
+    ...     optimizer = pb.distributed.DataParallel(pb.optimizers.SGD(0.5))
+    ...     x = pb.distributed.share(pb.asarray([1.0, 2.0, 6.0]))
+    ...     optimizer.minimize(lambda: pb.mean(v * x), [v])
+    ...     return v.numpy().item()
+    >>> pb.distributed.run_threads(train, 2)
+    [-0.5, -0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, *, exact: bool = False, shard_slots: bool = False
+    ) -> None:
+        super().__init__(optimizer)
+        self.exact = as_bool(exact, "exact")
+        self.shard_slots = as_bool(shard_slots, "shard_slots")
+        whole = isinstance(optimizer, OptimizerWrapper) or optimizer.clip_global_norm is not None
+        if self.shard_slots and whole:
+            raise errors.InputValueError(
+                "shard_slots: an optimizer with clip_global_norm, or around another one, needs "
+                "all gradients at once; leave shard_slots out, or clip with clip_norm"
+            )
+
+    def scaled(self, loss: TensorLike) -> Tensor:
+        """Returns the loss whose gradients `apply_gradients` takes."""
+        found: Tensor = self.optimizer.scaled(loss)  # type: ignore[arg-type]
+        return found
+
+    def minimize(
+        self, loss: Callable[[], Tensor], variables: Sequence[Variable] | None = None
+    ) -> Tensor:
+        """Takes a step against the gradient of the loss of all ranks; returns that of this one.
+
+        Raises:
+            PullbackError: see `Optimizer.minimize`.
+        """
+        if size() == 1:
+            return super().minimize(loss, variables)
+        watched = () if variables is None else as_list(variables, "variables", "variables")
+        with GradientTape() as tape:
+            if variables is not None:
+                tape.watch(watched)
+            value = loss()
+            target = self.scaled(value) * items()
+        moved = list(tape.watched_variables() if variables is None else variables)
+        pairs = zip(tape.gradient(target, moved), moved, strict=True)
+        self._take(checked_pairs(pairs), weighted=True)
+        return value
+
+    def apply_gradients(self, pairs: Iterable[tuple[TensorLike | None, Variable]]) -> None:
+        """Takes one step against the mean of the gradients of all ranks.
+
+        Raises:
+            PullbackError: see `Optimizer.apply_gradients`.
+            CommunicationError: if the ranks have gradients of different variables.
+        """
+        if size() == 1:
+            self.optimizer.apply_gradients(pairs)
+        else:
+            self._take(checked_pairs(pairs), weighted=False)
+
+    def _take(self, pairs: Pairs, *, weighted: bool) -> None:
+        with paused():
+            weight = items()
+            found: dict[int, Tensor] = {}
+            for bucket in _buckets(pairs):
+                found.update(self._reduced(bucket, weight, weighted))
+            reduced = [(found[id(variable)], variable) for _, variable in pairs]
+        if self.shard_slots:
+            self._take_own(reduced)
+        else:
+            self.optimizer.apply_gradients(reduced)
+
+    def _reduced(self, bucket: Pairs, weight: int, weighted: bool) -> Iterator[tuple[int, Tensor]]:
+        """The means of the gradients of a bucket, by the identities of their variables."""
+        flat = _flat([gradient for gradient, _ in bucket])
+        own = flat if weighted else flat * weight
+        if not weight:
+            own = full(flat.shape, 0, dtype=flat.dtype, device=flat.device)
+        counted = concat([own, full((1,), weight, dtype=flat.dtype, device=flat.device)])
+        total = in_order(counted) if self.exact else all_reduce(counted)
+        mean = total[:-1] / total[-1]
+        for (gradient, variable), part in zip(bucket, _parts(mean, bucket), strict=True):
+            yield id(variable), part.astype(gradient.dtype)
+
+    def _take_own(self, pairs: Pairs) -> None:
+        """Moves this rank's variables, and sends all from the rank that has moved them."""
+        owners = _owners([variable for _, variable in pairs])
+        own = [pair for pair, owner in zip(pairs, owners, strict=True) if owner == rank()]
+        if own:
+            self.optimizer.apply_gradients(own)
+        else:
+            self.optimizer._step.set(self.optimizer.step + 1)
+        with paused():
+            for root in range(size()):
+                theirs = [p for p, owner in zip(pairs, owners, strict=True) if owner == root]
+                send([variable for _, variable in theirs], root)
+
+
+def _buckets(pairs: Pairs) -> Iterator[Pairs]:
+    """The pairs in buckets of one dtype and device, from the last to the first."""
+    kinds: dict[Any, Pairs] = {}
+    for gradient, variable in reversed(pairs):
+        kinds.setdefault((gradient.dtype, gradient.device), []).append((gradient, variable))
+    limit = FIRST
+    for found in kinds.values():
+        bucket: Pairs = []
+        room = limit
+        for pair in found:
+            room -= pair[0].size * pair[0].dtype.itemsize
+            bucket.append(pair)
+            if room <= 0:
+                yield bucket
+                bucket, limit = [], OTHERS
+                room = limit
+        if bucket:
+            yield bucket
+
+
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    """All elements as one vector, of float32 for 16-bit floats."""
+    found = concat([reshape(tensor, (-1,)) for tensor in tensors])
+    narrow = dtypes.is_floating(found.dtype) and found.dtype.itemsize < 4
+    return found.astype("float32") if narrow else found
+
+
+def _parts(flat: Tensor, pairs: Pairs) -> Iterator[Tensor]:
+    start = 0
+    for _, variable in pairs:
+        stop = start + variable.size
+        yield reshape(flat[start:stop], variable.shape)
+        start = stop
+
+
+def in_order(x: Tensor) -> Tensor:
+    """The sum of a vector over all ranks in pairs, (0 + 1) + (2 + 3), on every communicator."""
+    count, length = size(), x.shape[0]
+    missing = -length % count
+    if missing:
+        x = concat([x, full((missing,), 0, dtype=x.dtype, device=x.device)])
+    rows = reshape(all_to_all(x), (count, -1))
+    sums = [rows[i] for i in range(count)]
+    while len(sums) > 1:
+        pairs = [sums[i] + sums[i + 1] for i in range(0, len(sums) - 1, 2)]
+        sums = pairs + sums[2 * len(pairs) :]
+    return all_gather(sums[0])[:length]
+
+
+def _owners(variables: Sequence[Variable]) -> list[int]:
+    """A rank for each variable, so that all have about as many elements."""
+    loads = [0] * size()
+    owners = [0] * len(variables)
+    for i in sorted(range(len(variables)), key=lambda i: (-variables[i].size, i)):
+        owners[i] = owner = loads.index(min(loads))
+        loads[owner] += variables[i].size
+    return owners
+
+
+def send(variables: Sequence[Variable], root: int = 0) -> None:
+    """Has variables have the values of one rank, on all ranks.
+
+    Args:
+        variables: variables with the same shapes and dtypes on all ranks.
+        root: the rank whose values count.
+    """
+    kinds: dict[Any, list[Variable]] = {}
+    for variable in variables:
+        kinds.setdefault((variable.dtype, variable.device), []).append(variable)
+    for alike in kinds.values():
+        flat = concat([reshape(variable.value, (-1,)) for variable in alike])
+        found = broadcast(flat, root=root)
+        if rank() != root:
+            pairs = [(variable.value, variable) for variable in alike]
+            for variable, part in zip(alike, _parts(found, pairs), strict=True):
+                variable.assign(part)
+
+
+def broadcast_state(*objects: Any, root: int = 0) -> None:
+    """Has the variables of objects, and the default generator, be those of one rank.
+
+    `init` has done that for the generator. Models that are built afterwards, by the same program,
+    therefore begin alike; after one rank has read weights, call it.
+
+    Args:
+        objects: models, optimizers, anything with variables.
+        root: the rank whose values count.
+
+    Raises:
+        CommunicationError: if the ranks have different variables.
+
+    >>> def read():
+    ...     v = pb.Variable(float(pb.distributed.rank()))
+    ...     pb.distributed.broadcast_state(v, root=1)
+    ...     return v.numpy().item()
+    >>> pb.distributed.run_threads(read, 2)
+    [1.0, 1.0]
+    """
+    if size() == 1:
+        return
+    world = current()
+    world.agree("broadcasts the state of objects")
+    key, counter = default_generator.now
+    given = key.to_bytes(16, "little") + counter.to_bytes(32, "little")
+    sent = world.communicator.exchange(given)[root]
+    if sent != given:
+        default_generator.state = (
+            int.from_bytes(sent[:16], "little"), int.from_bytes(sent[16:], "little")
+        )  # fmt: skip
+    with paused():
+        send([v for held in objects for v in named_variables(held).values()], root)
+
+
+class Sharing:
+    """What `fit`, `evaluate` and `predict` of a model do on several ranks."""
+
+    opaque_state = True
+
+    def begin(self, model: object, optimizer: object) -> None:
+        """Has all ranks begin with the state of the first one."""
+        broadcast_state(model, optimizer)
+
+    @property
+    def is_first(self) -> bool:
+        """True on the rank that writes files and shows progress."""
+        return rank() == 0
+
+    def step(self, step: Callable[..., Any], batch: Any) -> Any:
+        """The values of a step with a batch, as means over all ranks."""
+        if size() == 1:
+            return step(*batch)
+        own, values = self._run(step, batch, batch.size)
+        return own.mean(values) if values else values
+
+    def outputs(self, step: Callable[..., Any], inputs: Any, count: int) -> Any:
+        """The outputs for all items."""
+        if size() == 1:
+            return step(inputs)
+        own, found = self._run(step, (inputs,), count)
+        return own.whole(found)
+
+    def _run(self, step: Callable[..., Any], arguments: Any, count: int) -> tuple[Share, Any]:
+        LOCAL.state.share = own = Share(count)
+        try:
+            return own, step(*own.of(tuple(arguments)))
+        finally:
+            LOCAL.state.share = None
+
+    def whole(self, structure: Any) -> Any:
+        """Arrays of this rank's items, with those of all ranks."""
+        own = LOCAL.state.share
+        return own.whole(structure) if isinstance(own, Share) else structure
