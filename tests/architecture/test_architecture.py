@@ -139,6 +139,8 @@ LATE = {
     "pullback._autodiff.tracing",
     # With --communicator: it loads `pullback.distributed`.
     "pullback.cli.communicators",
+    # With `compile(distributed=True)` alone.
+    "pullback.distributed.data_parallel",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.
     "pullback._numpy.functions",
     "pullback._numpy.ufuncs",

@@ -316,6 +316,13 @@ def row_of_shares(text, name):
     return [int(share) for share in re.findall(r"(\d+)%", line)]
 
 
+@pytest.mark.slow
+def test_many_processes():
+    """On ranks that are threads; the tests of pullback-mpi start processes."""
+    text = run("many_processes", "--threads", 2, "--epochs", 4)
+    assert numbers(text.splitlines()[-1])[-1] > 0.85
+
+
 @pytest.mark.campaign
 def test_transformer():
     prompt = "Anna has nine eggs. She loses four."

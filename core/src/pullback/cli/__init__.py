@@ -1,4 +1,4 @@
-"""The command line: `pullback backends`, `conform`, `new-backend` and `ops`.
+"""The command line: `pullback backends`, `conform`, `launch`, `new-backend` and `ops`.
 
 Each subcommand is a module of this package with `add(subcommands)`, which adds its parser and sets
 `run` to a function of the parsed arguments that returns the exit status.
@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from pullback import errors
 from pullback._version import __version__
-from pullback.cli import backends, conform, new_backend, ops
+from pullback.cli import backends, conform, launch, new_backend, ops
 
 __all__ = ["main"]
 
-_COMMANDS = (backends, conform, new_backend, ops)
+_COMMANDS = (backends, conform, launch, new_backend, ops)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from pullback import errors
+from pullback.cli.launch import launcher
 from pullback.conformance.communicators import SIZES, check
 from pullback.distributed import init, rank, run_threads, size
 from pullback.distributed.collectives import all_reduce
 
-__all__ = ["launcher", "run"]
+__all__ = ["run"]
 
 #: Set in the ranks that `run` starts.
 _RANKS = "PULLBACK_CONFORM_RANKS"
-
-
-def launcher() -> str:
-    """The path of `mpiexec`, beside this Python or on the PATH.
-
-    Raises:
-        PluginError: where there is none.
-    """
-    beside = str(Path(sys.executable).parent)
-    found = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
-    if found is None:
-        raise errors.PluginError(
-            'there is no mpiexec, which starts the ranks; pip install "pullback[mpi]" brings one'
-        )
-    return found
 
 
 def run(name: str, ranks: int, device: str) -> int:
@@ -66,7 +50,7 @@ def _checked(name: str, device: str) -> int:
         print(f"{name}: conformance on {size()} ranks of {device}, sizes to {max(SIZES)}")
     for title, problem in check(device=device):
         count += 1
-        wrong = all_reduce(int(bool(problem)), "max").item()
+        wrong = int(all_reduce(int(bool(problem)), "max"))
         failed += wrong
         if problem:
             print(f"FAILED {title} on rank {rank()}: {problem}", flush=True)

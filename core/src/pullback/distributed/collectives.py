@@ -24,7 +24,7 @@ from pullback.ops.creation import full
 from pullback.ops.manipulation import moveaxis
 from pullback.ops.selection import where
 from pullback.plugins.records import Native
-from pullback.shapes import Shape, checked, first
+from pullback.shapes import Shape, check_choice, checked, first
 from pullback.spec import ACCUMULATED, EXACT, Tier
 from pullback.tensor import Tensor, TensorLike
 
@@ -48,6 +48,16 @@ def _rooted(_: Shape, *, root: Any) -> dict[str, Any]:
             f"root must be the number of a rank, from 0 to {size() - 1}, got {root!r}"
         )
     return {"root": root}
+
+
+def _linear(_: Shape, *, op: str) -> dict[str, str]:
+    check_choice(op, "op", REDUCTIONS[:2])
+    return {"op": op}
+
+
+def _extreme(_: Shape, *, op: str) -> dict[str, str]:
+    check_choice(op, "op", REDUCTIONS[2:])
+    return {"op": op}
 
 
 def _gathered(x: Shape, **_: object) -> Shape:
@@ -80,7 +90,7 @@ def _exchanged(x: Shape, **_: object) -> Shape:
 
 @define(
     shape=first, dtype=numeric, accuracy=ACCUMULATED, tier=Tier.COLLECTIVE, primitive=_WHY,
-    on_any_device=_by("all_reduce"), name="all_reduce", public=False,
+    on_any_device=_by("all_reduce"), name="all_reduce", normalize=_linear, public=False,
 )  # fmt: skip
 def _all_reduce(x: Tensor, /, *, op: str) -> Tensor:
     """The sum or the mean over all ranks."""
@@ -88,7 +98,8 @@ def _all_reduce(x: Tensor, /, *, op: str) -> Tensor:
 
 @define(
     shape=first, dtype=real, accuracy=EXACT, tier=Tier.COLLECTIVE, primitive=_WHY,
-    on_any_device=_by("all_reduce_extremum"), name="all_reduce_extremum", public=False,
+    on_any_device=_by("all_reduce_extremum"), name="all_reduce_extremum", normalize=_extreme,
+    public=False,
 )  # fmt: skip
 def _extremum(x: Tensor, /, *, op: str) -> Tensor:
     """The largest or the smallest value of all ranks, element by element.
@@ -202,7 +213,7 @@ def all_to_all(x: Tensor, /) -> Tensor:
 
 @define(
     shape=first, dtype=same, accuracy=EXACT, tier=Tier.COLLECTIVE, primitive=_WHY,
-    on_any_device=_by("barrier"), name="barrier", differentiable=False, public=False,
+    on_any_device=_by("barrier"), name="wait_for_ranks", differentiable=False, public=False,
 )  # fmt: skip
 def _barrier(x: Tensor, /) -> Tensor:
     """x, when all ranks are here."""
@@ -229,10 +240,7 @@ def all_reduce(x: TensorLike, op: str = "sum") -> Tensor:
     ... )
     [2.0, 2.0, 2.0]
     """
-    if op not in REDUCTIONS:
-        raise errors.InputValueError(
-            f"all_reduce: op must be any of {', '.join(map(repr, REDUCTIONS))}, got {op!r}"
-        )
+    check_choice(op, "all_reduce: op", REDUCTIONS)
     tensor = from_any(x)
     if op == "mean" and tensor.dtype in dtypes.INTEGER:
         raise errors.DTypeError(
@@ -270,7 +278,7 @@ broadcast.vjp(x=lambda g, root: _reduce_to(g, root=root))
 all_to_all.vjp(x=lambda g: all_to_all(g))
 
 
-@batches("all_reduce", "all_reduce_extremum", "reduce_to", "broadcast", "barrier")
+@batches("all_reduce", "all_reduce_extremum", "reduce_to", "broadcast", "wait_for_ranks")
 def _each_item(call: BatchedOp, x: Batched) -> Tensor:
     """Of all items at once: every rank has as many."""
     found: Tensor = call.on(x.tensor)

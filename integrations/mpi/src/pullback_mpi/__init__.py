@@ -46,7 +46,7 @@ class MPICommunicator(Communicator):
         count = len(data)
         return [bytes(found[i * count : (i + 1) * count]) for i in range(self.size)]
 
-    def all_reduce(self, array: Array, op: str) -> Array:
+    def all_reduce(self, array: Any, op: str) -> Array:
         """The sum, mean, maximum or minimum over all ranks."""
         given = _summed(array)
         found = np.empty_like(given)
@@ -55,26 +55,26 @@ class MPICommunicator(Communicator):
             found /= self.size
         return _like(array, found)
 
-    def reduce_scatter(self, array: Array) -> Array:
+    def reduce_scatter(self, array: Any) -> Array:
         """This rank's part of the sum."""
         given = _summed(array)
         found = np.empty((array.shape[0] // self.size, *array.shape[1:]), given.dtype)
         self._comm.Reduce_scatter_block(_flat(given), _flat(found), self._mpi.SUM)
         return _like(array, found)
 
-    def all_gather(self, array: Array) -> Array:
+    def all_gather(self, array: Any) -> Array:
         """The arrays of all ranks, one behind the other."""
         found = np.empty((array.shape[0] * self.size, *array.shape[1:]), array.dtype)
         self._comm.Allgather(_bytes(array), _bytes(found))
         return found
 
-    def broadcast(self, array: Array, root: int) -> Array:
+    def broadcast(self, array: Any, root: int) -> Array:
         """The array of the root."""
         found = np.array(array, order="C") if self.rank == root else np.empty_like(array, order="C")
         self._comm.Bcast(_bytes(found), root)
         return found
 
-    def all_to_all(self, array: Array) -> Array:
+    def all_to_all(self, array: Any) -> Array:
         """Part i of the first axis goes to rank i."""
         found = np.empty(array.shape, array.dtype)
         self._comm.Alltoall(_bytes(array), _bytes(found))
@@ -89,21 +89,21 @@ class MPICommunicator(Communicator):
         self._mpi.COMM_WORLD.Abort(code)
 
 
-def _summed(array: Array) -> Array:
+def _summed(array: Any) -> Array:
     """The array in C order, in a dtype that MPI adds: float32 for those of 16 bits."""
     narrow = array.dtype.kind in "fV" and array.itemsize == 2
     return np.asarray(array, np.float32 if narrow else array.dtype, order="C")
 
 
-def _like(array: Array, found: Array) -> Array:
+def _like(array: Any, found: Array) -> Array:
     return found if found.dtype == array.dtype else found.astype(array.dtype)
 
 
-def _flat(array: Array) -> Array:
+def _flat(array: Any) -> Array:
     return array.reshape(-1)
 
 
-def _bytes(array: Array) -> Array:
+def _bytes(array: Any) -> Array:
     """The elements as bytes, in C order: MPI knows neither bfloat16 nor the 8-bit floats."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 

@@ -55,4 +55,4 @@ suite("broadcast", _itself)(
 suite("all_gather", _itself)(*_rows(), wrong(errors.ShapeError, normal()))
 suite("reduce_scatter", _itself)(*_rows(numbers=True), wrong(errors.ShapeError, normal()))
 suite("all_to_all", _itself)(*_rows(), wrong(errors.ShapeError, normal()))
-suite("barrier", _itself)(*_rows(), call(normal(), note="0-d"))
+suite("wait_for_ranks", _itself)(*_rows(), call(normal(), note="0-d"))
