@@ -100,7 +100,8 @@ _LISTED = {
 CALLS = [
     (name, sample.inputs, sample.attributes)
     for name, suite in sorted(SUITES.items())
-    if name in OPS
+    # Of collectives tests/distributed draws wrong calls.
+    if name in OPS and OPS[name].on_any_device is None
     for sample in suite.samples
     if sum(leaf.size for leaf in leaves(sample.inputs)) < 5000
 ]

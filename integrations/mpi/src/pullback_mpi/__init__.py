@@ -100,7 +100,8 @@ def _like(array: Any, found: Array) -> Array:
 
 
 def _flat(array: Any) -> Array:
-    return array.reshape(-1)
+    found: Array = array.reshape(-1)
+    return found
 
 
 def _bytes(array: Any) -> Array:
