@@ -148,4 +148,4 @@ class BatchShare(Protocol):
         """`batch_norm` over all ranks, and the number of values of a channel."""
 
     def draw_alike(self, x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
-        """What a function that draws makes of these items, with the numbers of the whole batch."""
+        """The result of a function that draws, with the numbers of the whole batch for these items."""

@@ -263,7 +263,7 @@ def broadcast_state(*objects: Any, root: int = 0) -> None:
 
 
 class Sharing:
-    """What `fit`, `evaluate` and `predict` of a model do on several ranks."""
+    """The part of `fit`, `evaluate` and `predict` that several ranks have to agree on."""
 
     opaque_state = True
 

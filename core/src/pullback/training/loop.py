@@ -261,7 +261,7 @@ def step_of(model: TrainedModel, method: Callable[..., Any]) -> Callable[..., An
 
 
 def run_step(model: TrainedModel, method: Callable[..., Any], batch: Batch) -> Values | None:
-    """Returns the values of a step with a batch, of which each of several ranks has a part."""
+    """Returns the values of a step with a batch, which several ranks divide."""
     step = step_of(model, method)
     sharing = model._compiled and model._compiled.sharing
     values: Values | None = sharing.step(step, batch) if sharing else step(*batch)
