@@ -148,4 +148,4 @@ class BatchShare(Protocol):
         """`batch_norm` over all ranks, and the number of values of a channel."""
 
     def draw_alike(self, x: Tensor, draw: Callable[[Tensor], Tensor]) -> Tensor:
-        """The result of a function that draws, with the numbers of the whole batch for these items."""
+        """The result of a function that draws, with the numbers that the whole batch has there."""
