@@ -28,6 +28,7 @@ TYPED = (
     "core/src",
     "backends/cupy/src",
     "backends/jax/src",
+    "backends/mlx/src",
     "backends/native/src",
     "backends/native/tests/fuzz.py",
     "backends/native/tests/sanitize.py",
@@ -228,6 +229,17 @@ def keras(session: nox.Session) -> None:
     )
     tests = ("integrations/keras/tests", "--import-mode=importlib", "-p", "no:cacheprovider")
     session.run("python", "-m", "pytest", "-q", "-c", "/dev/null", *tests, env=CLEAN)
+
+
+@nox.session(requires=["wheels"], venv_params=["--seed"])
+def mlx(session: nox.Session) -> None:
+    """The MLX backend, as installed, on a CPU."""
+    session.run_install(
+        *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+        *wheels_of("pullback", "pullback-numpy", "pullback-mlx"),
+        *("pytest", "pytest-xdist", "scipy", "hypothesis"),
+    )
+    session.run("pytest", "backends/mlx/tests", "-n", "2", env=CLEAN)
 
 
 @nox.session(**HERE)

@@ -152,6 +152,7 @@ class TestExtras:
             ("cuda12", {"pullback-numpy", "pullback-cupy[cuda12]"}),
             ("cuda13", {"pullback-numpy", "pullback-cupy[cuda13]"}),
             ("jax", {"pullback-numpy", "pullback-jax"}),
+            ("mlx", {"pullback-numpy", "pullback-mlx"}),
             ("torch", {"pullback-numpy", "pullback-torch"}),
         ],
     )

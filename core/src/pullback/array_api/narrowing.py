@@ -31,7 +31,8 @@ def narrowing(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:
         if hasattr(xp, wide) and hasattr(xp, short)
     }
 
-    small = [getattr(xp, name) for name in ("int32", "uint32") if hasattr(xp, "float64")]
+    double = getattr(xp, "float64", None)
+    small = [getattr(xp, name) for name in ("int32", "uint32") if double is not None]
 
     def astype(x: Any, native: object) -> Any:
         limits = twice.get((x.dtype, native))
@@ -48,7 +49,7 @@ def narrowing(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:
         above, below = wide > back, wide < back
         moved = is_midpoint & ((above & (other > short)) | (below & (other < short)))
         rounded = xp.where(moved & xp.isfinite(short), other, short)
-        if x.dtype == xp.float64:
+        if double is not None and x.dtype == double:
             largest, edge = limits
             rounded = xp.where(xp.isinf(short) & (x < edge) & (x > 0), largest, rounded)
             rounded = xp.where(xp.isinf(short) & (x > -edge) & (x < 0), -largest, rounded)

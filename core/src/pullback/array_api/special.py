@@ -49,7 +49,7 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         return function
 
     def erf(x: Any) -> Any:
-        if x.dtype == double:
+        if double is not None and x.dtype == double:
             return error_function.erf(xp, x)
         if x.dtype == xp.float32:
             return error_function.erf32(xp, x)
