@@ -1,4 +1,4 @@
-"""Where MLX differs from the specification, and stays so."""
+"""The differences of MLX from the specification that stay."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Namespace:
 
     @staticmethod
     def searchsorted(x1: Array, x2: Array, *, side: str = "left", sorter: Any = None) -> Array:
-        """Where elements are to be inserted."""
+        """The positions at which elements are to be inserted."""
         ordered = x1 if sorter is None else mx.take(x1, sorter)
         if not x1.size or not x2.size:
             return mx.zeros(x2.shape, _POSITIONS)
