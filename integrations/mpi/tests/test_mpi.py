@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -133,3 +134,29 @@ def test_training_is_that_of_one_process(model, sums, program):
     for ranks in (2, 4):
         assert len(losses[ranks]) == 13
         assert losses[ranks] == pytest.approx(losses[1], abs=1e-6 * losses[1][0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_one_rank_saves_and_ends_all(number, program, tmp_path):
+    path = program(f"""
+        import os, time
+        import numpy as np
+        import pullback as pb
+        pb.distributed.init()
+        x, y = np.ones((64, 4), "float32"), np.zeros(64, int)
+        model = pb.Sequential([pb.layers.Dense(3)])
+        model.compile("adam", "sparse_softmax_cross_entropy", distributed=True)
+
+        class Asks(pb.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs):
+                if self.run.total == 150 and pb.distributed.rank() == 1:
+                    os.kill(os.getpid(), {int(number)})
+
+        save = pb.callbacks.Checkpoint({str(tmp_path / "saved")!r}, resume=True, every_epochs=10**6)
+        model.fit(x, y, batch_size=16, epochs=10**6, callbacks=[Asks(), save], verbose=False)
+    """)
+    found, seconds = start(2, path)
+    assert found.returncode == 130, found.stderr
+    assert seconds < 60
+    assert "interrupted after epoch 38, step 2" in found.stderr
+    assert [entry.name for entry in (tmp_path / "saved").iterdir() if "150" in entry.name]

@@ -9,7 +9,7 @@ from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.arguments import as_bool, as_list
 from pullback._dispatch.recording import LOCAL, paused
-from pullback.distributed.collectives import all_gather, all_reduce, all_to_all, broadcast
+from pullback.distributed.collectives import all_gather, all_reduce, all_to_all, barrier, broadcast
 from pullback.distributed.share import Share, items
 from pullback.distributed.world import current, rank, size
 from pullback.ops.creation import full
@@ -275,6 +275,19 @@ class Sharing:
     def is_first(self) -> bool:
         """True on the rank that writes files and shows progress."""
         return rank() == 0
+
+    @property
+    def is_several(self) -> bool:
+        """True if there are other ranks."""
+        return size() > 1
+
+    def any_of(self, asked: bool) -> bool:
+        """Returns whether any rank was asked to stop: all of them do at the same step."""
+        return bool(all_reduce(int(asked), "max"))
+
+    def wait(self) -> None:
+        """Waits until all ranks are here."""
+        barrier()
 
     def step(self, step: Callable[..., Any], batch: Any) -> Any:
         """The values of a step with a batch, as means over all ranks."""

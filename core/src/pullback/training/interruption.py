@@ -27,16 +27,23 @@ class Interruption:
 
     A handler of the program's own stays active. Outside the main thread, which alone gets signals,
     the block does nothing.
+
+    Args:
+        agree: tells whether any of several ranks was asked, to all of them at the same step. They
+            take SIGTERM, by which clusters end programs, as Ctrl-C.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, agree: Callable[[bool], bool] | None = None) -> None:
         self.asked = False
-        self._before: Handler = None
+        self._agree = agree
+        self._before: dict[signal.Signals, Handler] = {}
 
     def __enter__(self) -> Interruption:
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._note)
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._note)
+        if main and self._agree and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._note)
         return self
 
     def __exit__(
@@ -45,9 +52,9 @@ class Interruption:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
         if self.asked and error is None:
             # It came after the last step: the program must still stop.
             raise KeyboardInterrupt
@@ -66,5 +73,7 @@ class Interruption:
         Raises:
             Interrupted: after a Ctrl-C.
         """
+        if self._agree is not None:
+            self.asked = self._agree(self.asked)
         if self.asked:
             raise Interrupted

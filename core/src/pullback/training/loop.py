@@ -55,7 +55,12 @@ class FitLoop:
         self.validation_steps = validation_steps
         self.validation_freq = validation_freq
         self.steps = steps
-        self.interruption = Interruption()
+        compiled = model._compiled
+        self.sharing = None if compiled is None else compiled.sharing
+        several = self.sharing is not None and self.sharing.is_several
+        self.interruption = Interruption(
+            self.sharing.any_of if self.sharing is not None and several else None
+        )
         self.warned = False
 
     def __call__(self) -> None:
@@ -75,6 +80,8 @@ class FitLoop:
                 self.callbacks("on_train_end", logs)
             except Interrupted:
                 self.callbacks("on_interrupt", self.run.metrics.logs())
+                if self.sharing is not None:
+                    self.sharing.wait()  # for the rank that saves
                 # A program ends as by any Ctrl-C.
                 raise KeyboardInterrupt from None
             except errors.DataError as error:
