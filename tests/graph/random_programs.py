@@ -571,6 +571,12 @@ class Count(NamedTuple):
     differences: list[Found]
 
 
+def programs_of(captured: Any) -> int:
+    """The number of programs of a captured function, with those for calls under tapes outside."""
+    taped = captured._taped
+    return len(captured._all()) + (0 if taped is None else len(taped._all()))
+
+
 def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
     """Runs a program with and without capture.
 
@@ -650,8 +656,13 @@ def compare(seed: int, calls: int = 12) -> tuple[int, int, str, Found | None]:
                     if a != b
                 ]
                 parts += [worlds[1].message] if outcomes[1].error else []
-                return done, len(captured._all()), refusal, Found(seed, source, i, "; ".join(parts))
-    return done, len(captured._all()), refusal, None
+                return (
+                    done,
+                    programs_of(captured),
+                    refusal,
+                    Found(seed, source, i, "; ".join(parts)),
+                )
+    return done, programs_of(captured), refusal, None
 
 
 if __name__ == "__main__":

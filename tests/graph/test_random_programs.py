@@ -50,9 +50,9 @@ def check(seeds, monkeypatch):
     assert not [seed for i, seed in enumerate(seeds) if configs[2 * i]() or configs[2 * i + 1]()]
 
 
-@pytest.mark.parametrize("first", range(0, 80, 20))
+@pytest.mark.parametrize("first", range(0, 80, 10))
 def test_programs(first, monkeypatch):
-    check(range(first, first + 20), monkeypatch)
+    check(range(first, first + 10), monkeypatch)
 
 
 @pytest.mark.campaign
