@@ -183,13 +183,14 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 def bincount(x, weights=None, minlength=0, sparse=False):
     if sparse:
         raise ValueError("Unsupported value `sparse=True` with the pullback backend")
-    x = convert_to_tensor(x, "int32")
+    x = convert_to_tensor(x)
+    given, x = name_of(x), x.astype("int32")
     count = builtins.max(int(pb.max(x)) + 1 if x.size else 0, int(minlength))
     if weights is None:
         name, weights = "int32", pb.ones_like(x)
     else:
         weights = convert_to_tensor(weights)
-        name = result(name_of(x), name_of(weights))
+        name = result(given, name_of(weights))
     rows = x.shape[0] if x.ndim == 2 else 1
     offsets = pb.reshape(pb.arange(rows) * count, (-1, 1)[: x.ndim] if x.ndim == 2 else (-1,))
     places = pb.reshape(x + offsets, (-1,))
