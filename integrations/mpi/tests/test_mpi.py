@@ -160,3 +160,62 @@ def test_a_signal_to_one_rank_saves_and_ends_all(number, program, tmp_path):
     assert seconds < 60
     assert "interrupted after epoch 38, step 2" in found.stderr
     assert [entry.name for entry in (tmp_path / "saved").iterdir() if "150" in entry.name]
+
+
+RESUMED = """
+    import os, sys
+    import numpy as np
+    import pullback as pb
+    pb.distributed.init()
+    folder, kill = sys.argv[1], sys.argv[2] == "kill"
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(54, 6)).astype("float32"), rng.integers(0, 3, 54)
+    pb.random.seed(1)
+    model = pb.Sequential([pb.layers.Dense(16, activation="tanh"), pb.layers.Dropout(0.2),
+                           pb.layers.Dense(3)])
+    model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"], distributed=True)
+
+    class Kills(pb.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs):
+            mark = os.path.join(folder, "killed")
+            last = pb.distributed.size() - 1
+            if kill and self.run.total == 14 and pb.distributed.rank() == last:
+                if not os.path.exists(mark):
+                    open(mark, "w").close()
+                    os.kill(os.getpid(), 9)
+
+    save = pb.callbacks.Checkpoint(os.path.join(folder, "saved"), resume=True, every_steps=3)
+    epochs = int(sys.argv[3])
+    history = model.fit(x, y, batch_size=16, epochs=epochs, callbacks=[save, Kills()],
+                        verbose=False)
+    if pb.distributed.rank() == 0:
+        print(*[repr(float(loss)) for loss in history.history["loss"]])
+"""
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint(program, tmp_path):
+    """By `pullback launch --restarts`, and then with other numbers of ranks, amid an epoch."""
+    path = program(RESUMED)
+
+    def losses(folder, ranks, *options, kill="", epochs=6):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        command = [sys.executable, "-P", "-m", "pullback", "launch", "-n", str(ranks), *options]
+        command += [str(path), str(tmp_path / folder), kill or "no", str(epochs)]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        # mpich's own banner of a killed process comes before.
+        last = found.stdout.splitlines()[-1] if found.returncode == 0 else ""
+        return found, [float(number) for number in last.split()]
+
+    _, whole = losses("one", 1)
+    assert len(whole) == 6
+    found, restarted = losses("again", 2, "--restarts", "1", kill="kill")
+    assert found.returncode == 0, found.stderr
+    assert "restart 1 of 1" in found.stderr
+    assert restarted == pytest.approx(whole, abs=1e-5)
+    found, _ = losses("other", 4, kill="kill")
+    assert found.returncode != 0
+    for ranks in (2, 1):
+        found, resumed = losses("other", ranks, epochs=5 if ranks == 2 else 6)
+        assert found.returncode == 0, found.stderr
+        assert resumed == pytest.approx(whole[: len(resumed)], abs=1e-5)
+    assert len(resumed) == 6
