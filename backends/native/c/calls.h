@@ -23,7 +23,7 @@
     X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum) X(matmul) X(linear)            \
     X(selu) X(erf) X(erfc) X(erfinv) X(lgamma) X(digamma) X(mish) X(log) X(log1p) X(log2)         \
     X(log10) X(exp2) X(sinh) X(cosh) X(hypot) X(logaddexp) X(less) X(less_equal) X(greater)       \
-    X(greater_equal) X(equal) X(not_equal) X(sign) X(relu6) X(hard_tanh) X(hard_sigmoid)          \
+    X(greater_equal) X(equal) X(not_equal) X(sign) X(nextafter) X(relu6) X(hard_tanh) X(hard_sigmoid)          \
     X(hard_silu) X(softsign) X(bell) X(squared_error) X(sigmoid_cross_entropy_with_logits)        \
     X(mish_gradient) X(leaky_relu_gradient) X(elu_gradient) X(huber_loss) X(clip)                 \
     X(fixed_power) X(remainder) X(floor_divide) X(pow) X(floor) X(ceil) X(trunc) X(round) X(fmod)  \

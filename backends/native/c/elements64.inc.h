@@ -67,6 +67,16 @@ INLINE double cross_entropy64(double x, double z) {
 }
 BINARY64(sigmoid_cross_entropy, cross_entropy64(a, b))
 
+INLINE double nextafter64(double a, double b) {
+    int64_t bits = as_bits64(a), away = (a < b) == (a > 0.0);
+    double moved = as_double(a == 0.0 ? (as_bits64(b) & INT64_MIN) | 1 : bits + (away ? 1 : -1));
+    return (a != a) | (b != b) ? a + b : a == b ? b : moved;
+}
+BINARY64(nextafter, nextafter64(a, b))
+
+UNARY_LOOP(sign_int32, int32_t, (x > 0) - (x < 0))
+UNARY_LOOP(sign_int64, int64_t, (x > 0) - (x < 0))
+
 #define BINARY_NUMBER64(name, expression) BINARY_NUMBER_LOOP(name##_wide, double, expression)
 BINARY_NUMBER64(leaky_relu_gradient, b > 0.0 ? a : a * c)
 BINARY_NUMBER64(elu_gradient, b > 0.0 ? a : a * c * exp64(at_most64(b, 0.0)))

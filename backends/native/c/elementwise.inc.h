@@ -37,6 +37,14 @@ INLINE float cross_entropy32(float x, float z) {
 }
 BINARY(sigmoid_cross_entropy, cross_entropy32(a, b))
 
+/* The bits of a float, as an integer, count its neighbours from 0 on. */
+INLINE float nextafter32(float a, float b) {
+    int32_t bits = as_bits(a), away = (a < b) == (a > 0.0f);
+    float moved = as_float(a == 0.0f ? (as_bits(b) & INT32_MIN) | 1 : bits + (away ? 1 : -1));
+    return (a != a) | (b != b) ? a + b : a == b ? b : moved;
+}
+BINARY(nextafter, nextafter32(a, b))
+
 #define BINARY_NUMBER(name, expression) BINARY_NUMBER_LOOP(name, float, expression)
 BINARY_NUMBER(leaky_relu_gradient, b > 0.0f ? a : a * c)
 BINARY_NUMBER(elu_gradient, b > 0.0f ? a : a * c * exp32(at_most(b, 0.0f)))

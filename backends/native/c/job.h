@@ -50,7 +50,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(hard_silu##wide, UnaryArgs) X(softsign##wide, UnaryArgs) X(power_3##wide, UnaryArgs)        \
     X(power_4##wide, UnaryArgs) X(power_5##wide, UnaryArgs) X(power_minus_2##wide, UnaryArgs)     \
     X(power_half##wide, UnaryArgs) X(power_minus_half##wide, UnaryArgs)                           \
-    X(squared_error##wide, BinaryArgs) X(sigmoid_cross_entropy##wide, BinaryArgs)                 \
+    X(squared_error##wide, BinaryArgs) X(nextafter##wide, BinaryArgs)                             \
+    X(sigmoid_cross_entropy##wide, BinaryArgs)                 \
     X(huber_loss##wide, BinaryArgs) X(leaky_relu_gradient##wide, BinaryArgs)                      \
     X(elu_gradient##wide, BinaryArgs) X(gelu_exact_gradient##wide, BinaryArgs)                    \
     X(gelu_tanh_gradient##wide, BinaryArgs) X(relu_gradient##wide, BinaryArgs)                    \
@@ -69,7 +70,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs)
 /* Of integers, beside those of exact.inc.h. */
 #define QUOTIENT_LOOPS(X)                                                                         \
-    X(clip_int32, ClipArgs) X(clip_int64, ClipArgs) X(floor_divide_int32, BinaryArgs)             \
+    X(sign_int32, UnaryArgs) X(sign_int64, UnaryArgs) X(clip_int32, ClipArgs)                     \
+    X(clip_int64, ClipArgs) X(floor_divide_int32, BinaryArgs)             \
     X(floor_divide_int64, BinaryArgs) X(remainder_int32, BinaryArgs)                              \
     X(remainder_int64, BinaryArgs)
 

@@ -309,6 +309,8 @@ static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *or
 /* Rows shorter than this are added where they belong, one after the other, without ordering them.
  */
 #define SHORT_ROW 4
+/* One of so many segments at most: the others are only copied. */
+#define FEW_OF 8
 
 /* float32 is added in double precision. So many numbers of float64 may be added one by one; NumPy's
  * kernel adds more in groups. */
@@ -356,6 +358,49 @@ static PyObject *added_short(PyObject *x, PyObject *start, const Indices *ids, p
     float *target = y ? data(y) : NULL;
     for (ptrdiff_t i = 0; y && i < all; i++)
         target[i] = (float)sums[i];
+    PyMem_Free(sums);
+    return y;
+}
+
+/* As `added_short`, of few rows: only the sums that something is added to are computed in double,
+ * each at one of its positions, which `own` has for its segment; all else is copied. */
+static PyObject *added_few(const float *row, PyObject *start, const Indices *ids, ptrdiff_t outer,
+                           ptrdiff_t segments, ptrdiff_t inner, int axes, const npy_intp *shape) {
+    ptrdiff_t count = ids->count;
+    /* What nothing is added to is neither written nor read. */
+    ptrdiff_t *own = PyMem_Malloc((size_t)(segments + count) * sizeof *own);
+    ptrdiff_t *place = own ? own + segments : NULL;
+    double *sums = PyMem_Malloc((size_t)(count * inner) * sizeof *sums);
+    int inside = own && sums;
+    for (ptrdiff_t i = 0; inside && i < count; i++) {
+        ptrdiff_t id = index_of(ids, i);
+        place[i] = id += id < 0 ? segments : 0;
+        inside = id >= 0 && id < segments;
+        if (inside)
+            own[id] = i;
+    }
+    PyObject *y = inside ? new_array(axes, shape) : !own || !sums ? PyErr_NoMemory() : NULL;
+    const float *begin = data(start);
+    float *target = y ? data(y) : NULL;
+    if (y)
+        memcpy(target, begin, (size_t)size(y) * sizeof *target);
+    for (ptrdiff_t item = 0; y && item < outer; item++) {
+        for (ptrdiff_t i = 0; i < count; i++)
+            for (ptrdiff_t at = 0; at < inner; at++)
+                sums[i * inner + at] = (double)begin[place[i] * inner + at];
+        for (ptrdiff_t i = 0; i < count; i++, row += inner) {
+            double *sum = sums + own[place[i]] * inner;
+            for (ptrdiff_t at = 0; at < inner; at++)
+                sum[at] += (double)row[at];
+        }
+        for (ptrdiff_t i = 0; i < count; i++) {
+            const double *sum = sums + own[place[i]] * inner;
+            for (ptrdiff_t at = 0; at < inner; at++)
+                target[place[i] * inner + at] = (float)sum[at];
+        }
+        begin += segments * inner, target += segments * inner;
+    }
+    PyMem_Free(own);
     PyMem_Free(sums);
     return y;
 }
@@ -411,9 +456,11 @@ static PyObject *added(PyObject *x, PyObject *start, const Indices *ids, int alo
                                                       : PyArray_NewCopy(as_array(x), NPY_CORDER),
              *y = NULL;
     int wide = PyArray_TYPE(as_array(x)) == NPY_DOUBLE;
-    if (!copy || inner < SHORT_ROW || wide) {
+    int few = start && FEW_OF * ids->count < segments;
+    if (!copy || inner < SHORT_ROW || few || wide) {
         y = !copy ? NULL
           : wide  ? added_doubles(copy, start, ids, outer, segments, inner, axes, shape)
+          : few   ? added_few(data(copy), start, ids, outer, segments, inner, axes, shape)
                   : added_short(copy, start, ids, outer, segments, inner, axes, shape);
         Py_XDECREF(copy);
         return y;

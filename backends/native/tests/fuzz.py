@@ -151,6 +151,10 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
     yield "take", [x, rng.integers(0, 400, 500)], {"axis": 0}
     yield "segment_sum", [x, rng.integers(0, 40, 400)], {"num_segments": 40, "axis": 0}
     yield "scatter_add", [x, rng.integers(0, 400, 50), normal(50, 300)], {"axis": 0}
+    few = rng.integers(-400, 400, 40)
+    yield "scatter_add", [x, few, normal(40, 300)], {"axis": 0}
+    yield "sign", [few.repeat(3000)[::2]], {}
+    yield "nextafter", [x, normal(400, 1)], {}
     column, wide = normal(400, 1), x.astype(np.float64)
     for one in (x, wide):
         number = column.astype(one.dtype)

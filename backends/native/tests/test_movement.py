@@ -7,6 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback_native import _native
+from pullback_native.kernels import halves
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 pytestmark = pytest.mark.usefixtures("instructions")
@@ -107,6 +108,38 @@ def test_rows_by_number(segments, ids, behind, axis, dtype):
     np.testing.assert_array_equal(
         _native.take(table, numbers, axis=axis), NUMPY_KERNELS["take"](table, numbers, axis=axis)
     )
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_few_additions_have_the_bits_of_many(dtype, axis):
+    """Where little is added, all else is copied: positions repeat, and count from the end, too."""
+    scatter_add = (
+        _native.scatter_add if dtype in ("float32", "float64") else halves.scatter_add_in_float32
+    )
+    rng = np.random.default_rng(axis)
+    for _ in range(20):
+        shape = rng.integers(1, 6, 3)
+        shape[axis] = size = rng.integers(200, 400)
+        x = rng.standard_normal(shape).astype(dtype)
+        ids = rng.integers(-size, size, rng.integers(1, size // 8 - 1))
+        ids[rng.integers(0, ids.size, 3)] = ids[0]
+        shape[axis] = ids.size
+        updates = (rng.standard_normal(shape) * 100).astype(dtype)
+        before = x.copy()
+        found = scatter_add(x, ids, updates, axis=axis)
+        # In double, in the order of the positions, and rounded as far as the kernels do.
+        wide = np.moveaxis(x.astype(np.float64), axis, 0)
+        for at, row in zip(ids, np.moveaxis(updates.astype(np.float64), axis, 0), strict=True):
+            wide[at] += row
+        rounded = wide if dtype == "float64" else wide.astype(np.float32)
+        np.testing.assert_array_equal(found, np.moveaxis(rounded.astype(dtype), 0, axis))
+        np.testing.assert_array_equal(x, before)
+        assert found.dtype == x.dtype
+    for wrong in (size, -size - 1):
+        ids[-1] = wrong
+        with pytest.raises(IndexError, match="outside an axis of size"):
+            scatter_add(x, ids, updates, axis=axis)
 
 
 @pytest.mark.parametrize("number", [5, -6])

@@ -33,13 +33,13 @@ ONE = tuple(
     for name in (
         *("abs", "cosh", "digamma", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "lgamma"),
         *("log", "log10", "log1p", "log2", "log_sigmoid", "mish", "negative", "relu", "selu"),
-        *("sigmoid", "silu", "sinh", "softplus", "sqrt", "square", "tanh"),
+        *("sigmoid", "sign", "silu", "sinh", "softplus", "sqrt", "square", "tanh"),
     )
 )
 TWO = (
     *("add", "subtract", "multiply", "divide", "maximum", "minimum", "hypot", "logaddexp"),
     *("relu_gradient", "tanh_gradient", "sigmoid_gradient", "silu_gradient", "less", "less_equal"),
-    *("greater", "greater_equal", "equal", "not_equal"),
+    *("greater", "greater_equal", "equal", "not_equal", "nextafter"),
 )
 WITH_ATTRIBUTES = {
     "leaky_relu": {"negative_slope": 0.1},
@@ -113,6 +113,29 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once(dtype, instructi
         kept = {"approximate": False} if name == "gelu" else {}
         expected = getattr(_native, name)(single, **kept).astype(dtype)
         same(getattr(_native, name)(every, **kept), expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_next_numbers_are_those_of_numpy(dtype, instructions):
+    """Beside zeros of both signs, the ends of the range, infinities, NaN and any bits."""
+    kind = np.dtype(dtype)
+    info = np.finfo(kind)
+    ends = np.array([0, info.tiny, info.smallest_subnormal, info.max, np.inf, np.nan, 1, 2], kind)
+    ends = np.concatenate([ends, -ends])
+    bits = rng.integers(0, 256, 4096 * kind.itemsize, np.uint8).view(kind)
+    x1 = np.concatenate([np.repeat(ends, ends.size), bits, bits])
+    x2 = np.concatenate([np.tile(ends, ends.size), bits[::-1], np.nextafter(bits, kind.type(0))])
+    same(_native.nextafter(x1, x2), np.nextafter(x1, x2))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_signs_of_integers_are_those_of_numpy(dtype, instructions):
+    info = np.iinfo(dtype)
+    x = np.concatenate([[0, 1, -1, info.min, info.max], rng.integers(info.min, info.max, 999)])
+    x = x.astype(dtype)
+    for each in (x, x[::-3], x[:1000].reshape(8, 125).T):
+        same(_native.sign(each), np.sign(each))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ DTYPES = {
             "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu", "leaky_relu_gradient",
             "lgamma", "log_sigmoid", "logaddexp", "mish", "mish_gradient",
             "relu", "relu6", "relu_gradient", "selu", "sigmoid",
-            "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "sign", "silu",
+            "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "silu",
             "silu_gradient", "softplus", "softsign", "sqrt", "squared_error", "tanh",
             "tanh_gradient",
         ),
@@ -50,7 +50,7 @@ DTYPES = {
         (
             "abs", "add", "clip", "equal", "greater", "greater_equal", "less", "less_equal",
             "maximum", "minimum", "multiply", "negative", "not_equal", "outer", "remainder",
-            "square", "subtract",
+            "sign", "square", "subtract",
         ),
         _NUMBERS,
     ),
@@ -66,8 +66,8 @@ DTYPES = {
     **dict.fromkeys(
         (
             "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
-            "log_softmax", "log_softmax_gradient", "max", "mean", "min", "prod", "scatter_add",
-            "segment_sum", "softmax", "softmax_gradient", "sum", "vector_norm",
+            "log_softmax", "log_softmax_gradient", "max", "mean", "min", "nextafter", "prod",
+            "scatter_add", "segment_sum", "softmax", "softmax_gradient", "sum", "vector_norm",
         ),
         ("float32", "float64"),
     ),
@@ -88,6 +88,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in dtypes]
             register(name, in_float32(name, kernel), dtypes=narrow)
+    register("scatter_add", halves.scatter_add_in_float32, dtypes=_HALVES)
     for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):
         dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
         register(name, in_float32(name, NUMPY_KERNELS[name], halves.WORTH_A_COPY), dtypes=dtypes)

@@ -16,7 +16,7 @@ from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 #: results have the dtype of the first input, or are positions.
 IN_FLOAT32 = (
     *("sum", "mean", "prod", "max", "min", "vector_norm", "cumulative_sum", "cumulative_prod"),
-    *("cumulative_max", "cumulative_min", "top_k", "scatter_add", "segment_sum"),
+    *("cumulative_max", "cumulative_min", "top_k", "segment_sum"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient"),
     *(
@@ -45,6 +45,8 @@ OF_NUMPY = (
     "scatter_min",
 )
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
+#: Of so many positions one has something added at most.
+FEW_OF = 8
 #: From so many elements on.
 WORTH_A_COPY = 512
 #: Functions of NumPy, which has loops for float16 that convert vectors where the processor can.
@@ -78,6 +80,27 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         )
 
     return wide
+
+
+def scatter_add_in_float32(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
+    """`scatter_add` of 16-bit floats: only what is added to is widened, where that is little."""
+    size = x.shape[axis]
+    if indices.ndim != 1 or not 0 < FEW_OF * indices.size < size:
+        return _scatter_add(x, indices, updates, axis=axis)
+    own = np.empty(size, np.intp)
+    try:
+        own[indices] = np.arange(indices.size)
+    except IndexError:
+        return _scatter_add(x, indices, updates, axis=axis)
+    # Of equal indices one has the sum, and all of them take it from there.
+    place = own[indices]
+    at = (*[slice(None)] * axis, indices)
+    y = x.copy()
+    y[at] = _scatter_add(x[at], place, updates, axis=axis).take(place, axis)
+    return y
+
+
+_scatter_add = in_float32("scatter_add", _native.scatter_add)
 
 
 def function_in_float32(
