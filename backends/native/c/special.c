@@ -97,7 +97,21 @@ KERNEL(fixed_power) {
     ELEMENTS(name, 2, OF_TWO,                                                                      \
              (&(const Family){NO_LOOP, LOOP_##name##_wide, LOOP_##name##_int32,                    \
                               LOOP_##name##_int64, cost}))
-QUOTIENT(remainder, 2)
+/* What many floats leave by 1 NumPy's kernel has sooner, by their integers, with the same bits. */
+#define MANY 2048
+KERNEL(remainder) {
+    (void)module;
+    PyObject *y = NULL;
+    int by_1 = count == 2 && !names && PyArray_CheckExact(x[1]) && !PyArray_NDIM(as_array(x[1]))
+            && PyArray_TYPE(as_array(x[1])) == NPY_FLOAT && PyArray_CheckExact(x[0])
+            && PyArray_TYPE(as_array(x[0])) == NPY_FLOAT && size(x[0]) >= MANY
+            && *(const float *)data(x[1]) == 1.0f;
+    const Family *family = &(const Family){NO_LOOP, LOOP_remainder_wide, LOOP_remainder_int32,
+                                           LOOP_remainder_int64, 2};
+    if (count == 2 && !names && !by_1)
+        y = elements(family, OF_TWO, 0, x, 2);
+    ELSE_NUMPY(remainder, y);
+}
 QUOTIENT(floor_divide, 1)
 ELEMENTS(fmod, 2, OF_TWO, IN_DOUBLE(fmod, 2))
 

@@ -113,7 +113,7 @@ def test_rows_by_number(segments, ids, behind, axis, dtype):
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_few_additions_have_the_bits_of_many(dtype, axis):
-    """Where little is added, all else is copied: positions repeat, and count from the end, too."""
+    """Copies all that nothing is added to; positions repeat, and count from the end, too."""
     scatter_add = (
         _native.scatter_add if dtype in ("float32", "float64") else halves.scatter_add_in_float32
     )
