@@ -16,7 +16,7 @@ from pullback._dispatch.recording import RECORDING, is_outside, paused, uncaptur
 from pullback._symbols import TRACES
 from pullback.devices import Device
 from pullback.plugins.records import Kernel, Native
-from pullback.spec import Op
+from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
 
@@ -57,6 +57,12 @@ def _raise_explained(
         raise
 
 
+def is_one_sequence(op: Op) -> bool:
+    """Returns whether specialized code calls an op: on one sequence of tensors, for one result."""
+    single = len(op.outputs) + len(op.residuals) == 1
+    return [x.arity for x in op.inputs] == [Arity.MANY] and op.dtype.uniform and single
+
+
 def body_as_kernel(op: Op, device: Device) -> Kernel | None:
     """The body of a composite as specialized code calls kernels: with arrays, and for arrays.
 
@@ -75,11 +81,17 @@ def body_as_kernel(op: Op, device: Device) -> Kernel | None:
         return None
     body, count = op.body, len(op.inputs)
     places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
-    if op.primitive or not op.fixed or places or body.__code__.co_argcount < count:
+    called = op.fixed or is_one_sequence(op)
+    if op.primitive or not called or places or body.__code__.co_argcount < count:
         return None
 
+    def tensor_of(array: Native | list[Native] | None) -> Any:
+        if type(array) is list:
+            return [wrap(one, device) for one in array]
+        return None if array is None else wrap(array, device)
+
     def run(arrays: tuple[Native, ...], attributes: dict[str, Any]) -> Any:
-        tensors = [None if array is None else wrap(array, device) for array in arrays]
+        tensors = [*map(tensor_of, arrays)]
         try:
             return body(*tensors, **attributes)
         except Exception as error:

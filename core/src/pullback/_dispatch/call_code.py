@@ -24,6 +24,7 @@ from pullback._dispatch.arguments import (
     foreign_keywords,
     raise_explained,
 )
+from pullback._dispatch.bodies import is_one_sequence
 from pullback._dispatch.convert import alike, read, read_whole
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.plan import keyed_by_first
@@ -127,7 +128,7 @@ def call_source(op: Op, names: dict[str, Any] | None = None) -> Source:
         _write_fixed(source, op)
     elif op.creates:
         _write_creation(source, op)
-    elif _is_one_sequence(op):
+    elif is_one_sequence(op):
         _write_sequence(source, op)
     else:
         source.line(_general(op))
@@ -177,11 +178,6 @@ def _write_creation(source: Source, op: Op) -> None:
         _result._node = _CONSTANT if _RECORDING.count else None
         return _result
     """)
-
-
-def _is_one_sequence(op: Op) -> bool:
-    single = len(op.outputs) + len(op.residuals) == 1
-    return [x.arity for x in op.inputs] == [Arity.MANY] and op.dtype.uniform and single
 
 
 def _write_sequence(source: Source, op: Op) -> None:

@@ -177,7 +177,7 @@ def _set_along_one(x: Tensor, key: Any, value: TensorLike) -> Tensor | None:
         values = _into(x, value)
         if values.size == 1:
             # One value for all elements of the mask: `where` does it, without counting them.
-            return where(key, reshape(values, ()), x)
+            return where(key, reshape(values, ()) if values.ndim else values, x)
     found = _along_one(x, key)
     if found is None:
         return None
