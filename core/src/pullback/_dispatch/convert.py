@@ -30,9 +30,7 @@ from pullback.dtypes import DType, Operand
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
-_CACHED_SCALARS = 4096
-#: NumPy's arrays, and the types of their elements, without subclasses of others.
-_ARRAYS = frozenset({np.ndarray, *[dtype.type for dtype in dtypes.ALL if dtype.kind in "biufc"]})
+CACHED_SCALARS = 4096
 
 
 def as_tensor(value: object) -> Tensor | None:
@@ -111,7 +109,7 @@ def constant(value: Any, dtype: DType, device: Device) -> Tensor:
         raise errors.ConversionError(f"cannot convert {value!r} to {dtype}") from None
     tensor = wrap(device.backend.from_host(array, device.native, copy=True), device)
     if cached:
-        if len(device.constants) >= _CACHED_SCALARS:
+        if len(device.constants) >= CACHED_SCALARS:
             device.constants.clear()
         device.constants[key] = tensor
     return tensor
@@ -358,114 +356,6 @@ def alike(op: Op, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     except errors.PullbackError as error:
         raise wrap_op_error(op, error) from error.__cause__
     return x1, x2
-
-
-def arrays_beside(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values with NumPy's arrays and scalars as tensors on the device of a tensor among them.
-
-    What needs more than that, such as big-endian numbers, stays as it is.
-    """
-    device: Device | None = None
-    arrays = False
-    for value in values:
-        if type(value) is Tensor:
-            device = device or value._device
-        elif type(value) in _ARRAYS:
-            arrays = True
-    if device is None or not arrays:
-        return values
-    known = device.backend.dtypes
-    return tuple(
-        [
-            from_host(np.asarray(value), None, device)
-            if type(value) in _ARRAYS and value.dtype in known
-            else value
-            for value in values
-        ]
-    )
-
-
-def converted(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The inputs in the dtypes that `align_inputs` has found for such a call, numbers as tensors.
-
-    Returns:
-        None for a call that needs more, is the first of its kind, or has all of this.
-    """
-    device: Device | None = None
-    key: list[Any] = []
-    for value in values:
-        kind = type(value)
-        if kind is Tensor:
-            if device is None:
-                device = value._device
-            elif value._device is not device:
-                return None
-            key.append(value._array.dtype)
-        elif kind in SCALAR_TYPES:
-            key.append(kind)
-            key.append(value or repr(value))  # 0.0 == -0.0
-        elif value is None:
-            key.append(None)
-        else:
-            return None
-    if device is None or op.view:
-        return None
-    # The device comes first: dtypes of two libraries are not to be compared.
-    found = op.scalars.get((device, *key))
-    if found is None:
-        found = _conversions(op, values, device)
-        if found is None:
-            return None
-        if all(type(value) not in SCALAR_TYPES or is_cached(value) for value in values):
-            if len(op.scalars) >= _CACHED_SCALARS:
-                op.scalars.clear()
-            op.scalars[device, *key] = found
-    if not found:
-        return None
-    # They have been converted by `astype` before, which has checked the dtypes.
-    try:
-        return tuple(
-            [
-                value if x is None else x if type(x) is Tensor else OPERATORS.convert(value, x)
-                for x, value in zip(found, values, strict=True)
-            ]
-        )
-    except errors.PullbackError as error:
-        raise wrap_op_error(op, error) from error.__cause__
-
-
-def _conversions(
-    op: Op, values: tuple[Any, ...], device: Device
-) -> tuple[Tensor | DType | None, ...] | None:
-    """For each input the tensor of a number, the dtype to convert a tensor to, or None.
-
-    Nothing at all for inputs that specialized code takes as they are, or looks up by itself.
-    """
-    public = device.backend.public_dtypes
-    operands = tuple(
-        [
-            None if x is None else public[x._array.dtype] if type(x) is Tensor else type(x)
-            for x in values
-        ]
-    )
-    resolved = op.resolutions.get(operands)
-    if resolved is None:
-        return None
-    found: list[Tensor | DType | None] = []
-    for value, operand, dtype in zip(values, operands, resolved, strict=True):
-        if type(value) is Tensor or value is None:
-            if value is not None and operand not in device.backend.dtypes:
-                return None  # it stores values, and `align_inputs` raises the error
-            found.append(None if operand == dtype else dtype)
-            continue
-        try:
-            found.append(constant(value, dtype, device))  # type: ignore[arg-type]
-        except errors.PullbackError:
-            return None  # `align_inputs` names the op in the error
-    kinds = [type(x) for x in found if x is not None]
-    if not kinds or (len(values) == 2 and kinds == [Tensor]):
-        return ()
-    return tuple(found)
 
 
 def reject_traced(*devices: Device) -> None:

@@ -20,11 +20,10 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.arguments import dtype_remark
 from pullback._dispatch.bodies import run_body, without_residuals
+from pullback._dispatch.conversions import arrays_beside, converted, read_sequence
 from pullback._dispatch.convert import (
     align_inputs,
-    arrays_beside,
     as_tensor,
-    converted,
     is_cached,
     sequence_lengths,
     sequences,
@@ -144,8 +143,8 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
             if is_closed(op, values, attributes):
                 with unfollowed():
                     return _call(op, values, attributes)
-        elif op.fixed:
-            known = converted(op, values)
+        else:
+            known = converted(op, values) if op.fixed else read_sequence(op, values)
             if known is not None:
                 return op.function(*known, **attributes)
         return _call(op, values, attributes)

@@ -98,6 +98,7 @@ def reshape(x: Tensor, /, shape: int | tuple[int, ...], *, copy: Copy = None) ->
 reshape.vjp(x=lambda g, x_shape: reshape(g, tuple(x_shape)))
 
 
+@remembered
 def _permutation(shapes: tuple[Shape, ...], *, axes: Any) -> dict[str, object]:
     ndim = len(shapes[0])
     canonical = tuple(
