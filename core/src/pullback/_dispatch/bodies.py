@@ -86,7 +86,7 @@ def body_as_kernel(op: Op, device: Device) -> Kernel | None:
         return None
 
     def tensor_of(array: Native | list[Native] | None) -> Any:
-        if type(array) is list:
+        if isinstance(array, list):
             return [wrap(one, device) for one in array]
         return None if array is None else wrap(array, device)
 
