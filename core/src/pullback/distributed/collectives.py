@@ -42,7 +42,7 @@ def _by(name: str) -> Callable[..., Native]:
     return run
 
 
-def _rooted(_: Shape, *, root: Any) -> dict[str, Any]:
+def _rooted(_: Shape, *, root: object) -> dict[str, Any]:
     if type(root) is not int or not 0 <= root < size():
         raise errors.InputValueError(
             f"root must be the number of a rank, from 0 to {size() - 1}, got {root!r}"

@@ -227,7 +227,7 @@ def send(variables: Sequence[Variable], root: int = 0) -> None:
                 variable.assign(part)
 
 
-def broadcast_state(*objects: Any, root: int = 0) -> None:
+def broadcast_state(*objects: object, root: int = 0) -> None:
     """Has the variables of objects, and the default generator, be those of one rank.
 
     `init` has done that for the generator. Models that are built afterwards, by the same program,
@@ -296,21 +296,23 @@ class Sharing:
         own, values = self._run(step, batch, batch.size)
         return own.mean(values) if values else values
 
-    def outputs(self, step: Callable[..., Any], inputs: Any, count: int) -> Any:
+    def outputs(self, step: Callable[..., Any], inputs: object, count: int) -> Any:
         """The outputs for all items."""
         if size() == 1:
             return step(inputs)
         own, found = self._run(step, (inputs,), count)
         return own.whole(found)
 
-    def _run(self, step: Callable[..., Any], arguments: Any, count: int) -> tuple[Share, Any]:
+    def _run(
+        self, step: Callable[..., Any], arguments: Iterable[object], count: int
+    ) -> tuple[Share, Any]:
         LOCAL.state.share = own = Share(count)
         try:
             return own, step(*own.of(tuple(arguments)))
         finally:
             LOCAL.state.share = None
 
-    def whole(self, structure: Any) -> Any:
+    def whole(self, structure: object) -> Any:
         """Arrays of this rank's items, with those of all ranks."""
         own = LOCAL.state.share
         return own.whole(structure) if isinstance(own, Share) else structure

@@ -86,7 +86,7 @@ class _Meeting:
         self._count = 0
         self._failed = False
 
-    def exchange(self, rank: int, data: Any) -> list[Any]:
+    def exchange(self, rank: int, data: object) -> list[Any]:
         """Returns what all ranks have given, when they have."""
         with self._condition:
             given = self._given
@@ -127,7 +127,7 @@ class _ThreadCommunicator(Communicator):
         self._device = device
         return True
 
-    def exchange(self, data: Any) -> list[Any]:
+    def exchange(self, data: object) -> list[Any]:
         return self._meeting.exchange(self.rank, data)
 
     def _all(self, array: Native) -> list[Tensor]:
