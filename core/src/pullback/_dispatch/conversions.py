@@ -82,7 +82,7 @@ def converted(op: Op, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
             op.scalars[device, *key] = found
     if not found:
         return None
-    # They have been converted by `astype` before, which has checked the dtypes.
+    # `op.resolutions` has dtypes that `astype` has checked.
     try:
         return tuple(
             [
@@ -128,8 +128,6 @@ def _conversions(
     found: list[Tensor | DType | None] = []
     for value, operand, dtype in zip(values, operands, resolved, strict=True):
         if type(value) is Tensor or value is None:
-            if value is not None and operand not in device.backend.dtypes:
-                return None  # it stores values, and `align_inputs` raises the error
             found.append(None if operand == dtype else dtype)
             continue
         try:

@@ -347,7 +347,7 @@ def alike(op: Op, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     resolved = op.resolutions.get(operands)
     if resolved is None:
         return x1, x2
-    # They have been converted by `astype` before, which has checked the dtypes.
+    # `op.resolutions` has dtypes that `astype` has checked.
     try:
         if operands[0] != resolved[0]:
             x1 = OPERATORS.convert(x1, resolved[0])
@@ -438,8 +438,9 @@ def _aligned(op: Op, flat: list[Any]) -> tuple[list[Any], Device]:
     lists = _convert_hosts(op, flat, hosts, operands, device) if hosts else {}
     key = tuple(operands)
     resolved = op.resolutions.get(key)
+    known = resolved is not None
     if resolved is None:
-        resolved = op.resolutions[key] = op.dtype(key).inputs
+        resolved = op.dtype(key).inputs
     for i, dtype in enumerate(resolved):
         if operands[i] is dtype:
             continue
@@ -453,6 +454,9 @@ def _aligned(op: Op, flat: list[Any]) -> tuple[list[Any], Device]:
             flat[i] = from_host(lists[i].as_dtype(dtype), None, device, copy=False)
         else:
             flat[i] = constant(value, dtype, device)
+    if not known:
+        # Not before: `astype` has checked the dtypes now, and shorter ways convert without it.
+        op.resolutions[key] = resolved
     return flat, device
 
 
