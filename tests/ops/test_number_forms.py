@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import operator
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import array_api
 from pullback.conformance.accuracy import EXTENDED
+from pullback.plugins.public import registry
 from pullback.spec import OPS
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -192,3 +195,29 @@ def test_the_error_squared_by_hand_is_a_square():
     x, y = pb.ones(8), pb.full(8, 3.0)
     assert [float(loss(x, y)) for _ in range(3)] == [4.0] * 3
     assert "pow" not in str(loss.explain())
+
+
+def test_dtypes_of_two_libraries_are_not_compared():
+    """Those of `array_api_strict` warn when they are, here that is an error."""
+    strict = pytest.importorskip("array_api_strict")
+
+    class Strict(pb.Backend):
+        name = "strict-forms"
+        dtypes: ClassVar = {pb.float32: strict.float32, pb.bool: strict.bool}
+        kernels: ClassVar = array_api.kernels(strict)
+
+        def from_host(self, array, device, *, copy):
+            return strict.asarray(array, copy=True)
+
+        def to_host(self, array):
+            return np.asarray(array)
+
+    pb.register_backend(Strict(), replace=True)
+    for _ in range(2):
+        for device in ("strict-forms:cpu:0", "cpu"):
+            x = pb.asarray(np.ones(3, np.float32), device=device)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                assert (x**2).tolist() == (x // 1).tolist() == [1, 1, 1]
+    registry._slots.pop("strict-forms")
+    registry.ready.pop("strict-forms")

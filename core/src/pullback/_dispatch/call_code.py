@@ -283,8 +283,11 @@ def _write_number(
 
 
 def _write_form(source: Source, number: str, x: str, side: str) -> None:
-    """Writes the call of what computes an op of one number in fewer steps."""
-    key = f"({number}, type({number}), {x}._array.dtype{side})"
+    """Writes the call of what computes an op of one number in fewer steps.
+
+    The type of the dtype comes before it: dtypes of two libraries are not to be compared.
+    """
+    key = f"({number}, type({number}), type({x}._array.dtype), {x}._array.dtype{side})"
     source.write(f"""
         if {number} in _number_forms and type({x}) is _Tensor:
             _form = _forms.get({key}) or _find_form(_OP, {number}, {x}{side})

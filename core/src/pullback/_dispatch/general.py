@@ -126,7 +126,8 @@ def find_form(op: Op, number: float, x: Tensor, *left: bool) -> Callable[[Tensor
     form = op.number_forms[number](type(number), x.dtype, bool(left))
     if form is not None:
         # Specialized code looks here before it asks.
-        op.forms[(number, type(number), x._array.dtype, *left)] = form
+        dtype = x._array.dtype
+        op.forms[(number, type(number), type(dtype), dtype, *left)] = form
     return form
 
 
