@@ -94,7 +94,7 @@ def scatter_add_in_float32(x: Array, indices: Array, updates: Array, *, axis: in
         return _scatter_add(x, indices, updates, axis=axis)
     # Of equal indices one has the sum, and all of them take it from there.
     place = own[indices]
-    at = (*[slice(None)] * axis, indices)
+    at: tuple[Any, ...] = (*[slice(None)] * axis, indices)
     y = x.copy()
     y[at] = _scatter_add(x[at], place, updates, axis=axis).take(place, axis)
     return y
