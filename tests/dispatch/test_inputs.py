@@ -342,7 +342,7 @@ REAL_OPS = sorted(
 
 @pytest.mark.each("name", REAL_OPS)
 def test_dtypes_that_are_refused_are_refused_again(name):
-    """What a call has looked up before it failed serves no later call of its kind."""
+    """A call that failed leaves nothing behind that serves a later call of its kind."""
     suite = SUITES[name]
     sample = next(
         (s for s in suite.samples if all(isinstance(x, np.ndarray) for x in s.inputs)), None
