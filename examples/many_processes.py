@@ -28,7 +28,7 @@ def load_data() -> tuple[np.ndarray, np.ndarray]:
     return images[order], digits.target.astype(np.int32)[order]
 
 
-def make_model() -> pb.Model:
+def make_model(seed: int) -> pb.Model:
     return pb.Sequential(
         [
             pb.layers.Conv2D(16, 3, padding="same", use_bias=False),
@@ -36,16 +36,16 @@ def make_model() -> pb.Model:
             pb.layers.Activation("relu"),
             pb.layers.MaxPool2D(2),
             pb.layers.Flatten(),
-            pb.layers.Dropout(0.25, seed=1),
+            pb.layers.Dropout(0.25, seed=seed),
             pb.layers.Dense(10),
         ]
     )
 
 
-def train(epochs: int, folder: str | None) -> float:
+def train(epochs: int, folder: str | None, seed: int) -> float:
     """Trains on this rank and all others; returns the accuracy on 360 digits of its own."""
     images, labels = load_data()
-    model = make_model()
+    model = make_model(seed)
     model.compile(
         pb.optimizers.Adam(0.003),
         "sparse_softmax_cross_entropy",
@@ -66,10 +66,15 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--folder", help="where checkpoints are written")
     parser.add_argument("--threads", type=int, help="ranks that are threads of this process")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", help="such as cpu or gpu:0; the first GPU if there is one")
     arguments = parser.parse_args()
+    if arguments.device:
+        pb.set_default_device(arguments.device)
+    pb.random.seed(arguments.seed)
 
     def run() -> float:
-        return train(arguments.epochs, arguments.folder)
+        return train(arguments.epochs, arguments.folder, arguments.seed)
 
     if arguments.threads:
         accuracy = pb.distributed.run_threads(run, arguments.threads)[0]
