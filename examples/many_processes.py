@@ -69,8 +69,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", help="such as cpu or gpu:0; the first GPU if there is one")
     arguments = parser.parse_args()
-    if arguments.device:
+    try:
         pb.set_default_device(arguments.device)
+    except pb.errors.PullbackError as error:
+        parser.error(str(error))
     pb.random.seed(arguments.seed)
 
     def run() -> float:
