@@ -8,6 +8,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from pullback.dtypes import bfloat16
+
 Array = Any
 #: Positions are int64, and MLX's own uint32.
 _POSITIONS = mx.int64
@@ -165,25 +167,16 @@ def _of_nothing(x: Array, axis: Any, keepdims: bool, value: Any) -> Array:
 
 def host(x: Array) -> np.ndarray[Any, Any]:
     """The values in NumPy."""
-    import ml_dtypes
-
     if x.dtype == mx.bfloat16:
-        return np.array(x.view(mx.uint16)).view(ml_dtypes.bfloat16)
+        return np.array(x.view(mx.uint16)).view(bfloat16)
     return np.array(x)
 
 
 def native(x: Any) -> Array:
     """An array with the values of NumPy's."""
-    import ml_dtypes
-
     x = np.asarray(x)
     # A copy: of one element, NumPy keeps negative steps of what it takes for contiguous.
     laid = np.array(x, order="C").reshape(x.shape)
-    if laid.dtype == ml_dtypes.bfloat16:  # which mx.array does not know
+    if laid.dtype == bfloat16:  # which mx.array does not know
         return mx.array(laid.view(np.uint16)).view(mx.bfloat16)
     return mx.array(laid)
-
-
-def size(shape: Any) -> int:
-    """The number of elements."""
-    return math.prod(shape)

@@ -15,6 +15,7 @@ from pullback._dispatch.arguments import (
 from pullback._dispatch.recording import RECORDING, is_outside, paused, uncaptured
 from pullback._symbols import TRACES
 from pullback.devices import Device
+from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel, Native
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
@@ -77,7 +78,7 @@ def body_as_kernel(op: Op, device: Device) -> Kernel | None:
         the arrays are on, as their tables are one.
     """
     backend = device.backend
-    if sum(map(backend.device_count, backend.kinds)) > 1:
+    if drives_several(backend):
         return None
     body, count = op.body, len(op.inputs)
     places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
@@ -110,6 +111,11 @@ def body_as_kernel(op: Op, device: Device) -> Kernel | None:
         return result._array if type(result) is Tensor else [part._array for part in result]
 
     return kernel
+
+
+def drives_several(backend: Backend) -> bool:
+    """True for a backend of several devices, whose kernels are in the same tables."""
+    return sum(map(backend.device_count, backend.kinds)) > 1
 
 
 def without_residuals(op: Op, result: Any) -> Any:

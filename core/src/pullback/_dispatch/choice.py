@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.bodies import run_body
+from pullback._dispatch.bodies import drives_several, run_body, without_residuals
 from pullback._dispatch.recording import RECORDING, paused, uncaptured
 from pullback._dispatch.results import native_arrays
 from pullback._tree import each, leaves
@@ -60,7 +60,7 @@ def in_table(op: Op, device: Device, kernel: Kernel) -> Kernel | None:
         first = made.__dict__.get("__wrapped__")
         if first is not None and not op.creates and not observed_now:
             kernel = first
-        elif sum(map(backend.device_count, backend.kinds)) > 1:
+        elif drives_several(backend):
             # The tables are one for all devices of a backend.
             return None
     return on_demand(op, kernel) if op.residuals and backend.keeps_bodies else kernel
@@ -81,7 +81,7 @@ def _in_turn(device: Device, op: Op, dtype: DType | None) -> Kernel:
             more = {"residuals": False} if spares else {}
             result = other(*inputs, **attributes, **more)
             if result is not NotImplemented:
-                return _without_residuals(op, result) if spared and not spares else result
+                return without_residuals(op, result) if spared and not spares else result
         name = device.backend.fallback.get(op.name)
         if name is not None:
             result = _fallback(device, op, name)(*inputs, **attributes)
@@ -96,16 +96,11 @@ def _in_turn(device: Device, op: Op, dtype: DType | None) -> Kernel:
                 attributes["device"] = device
             arrays = _run_body(op, device, inputs, attributes)
             result = arrays[0] if len(arrays) == 1 else tuple(arrays)
-        return _without_residuals(op, result) if spared else result
+        return without_residuals(op, result) if spared else result
 
     kernel.__wrapped__ = first  # type: ignore[attr-defined]
     _FOR_ONE_DEVICE.add(kernel.__code__)
     return kernel
-
-
-def _without_residuals(op: Op, result: Any) -> Any:
-    outputs = tuple(result)[: len(op.outputs)]
-    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def sparing(op: Op, kernel: Kernel) -> Kernel | None:

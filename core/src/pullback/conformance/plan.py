@@ -127,9 +127,18 @@ def _of_samples(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterato
             turns_of = _TURNS[check.per](check, case, quick)
             if turns_of is not None and check.name in spared and case.sample.period is None:
                 turns_of = [*turns_of, (check.name, "one sample")]
-            if turns_of is not None and seen.isdisjoint(turns_of):
-                seen.update(turns_of)
+            if turns_of is not None and all(_is_new(turn, seen) for turn in turns_of):
+                for turn in turns_of:
+                    seen.update(turn if isinstance(turn, _Either) else [turn])
                 yield _item(check, case)
+
+
+class _Either(tuple[Hashable, ...]):
+    """Turns of which a single one that has not been taken is enough."""
+
+
+def _is_new(turn: Hashable, seen: set[Hashable]) -> bool:
+    return not seen.issuperset(turn) if isinstance(turn, _Either) else turn not in seen
 
 
 def _by_size(check: Check, case: Case, quick: bool) -> list[Hashable] | None:
@@ -158,7 +167,7 @@ def _by_attributes(check: Check, case: Case, quick: bool) -> list[Hashable] | No
     given = case.sample.attributes
     if turns is None or not given:
         return turns
-    return [(check.name, repr(sorted(given)) if quick else repr(given))]
+    return [_Either((*turns, (check.name, repr(sorted(given)) if quick else repr(given))))]
 
 
 #: The turns that a check takes with a case, each of which is taken once; None for none.
