@@ -369,7 +369,7 @@ def test_another_result_of_the_same_op(op, forms):
 
 def test_a_rule_that_a_program_gives_to_an_op_of_the_table(forms):
     vecdot, calls = OPS["vecdot"], []
-    before = dict(vecdot.rules)
+    before, own = dict(vecdot.rules), vecdot.own
     try:
         vecdot.rules.clear()
         pb.vecdot.vjp(x1=lambda g, x1: calls.append(g) or x1 * float(len(calls)))
@@ -382,6 +382,7 @@ def test_a_rule_that_a_program_gives_to_an_op_of_the_table(forms):
     finally:
         vecdot.rules.clear()
         vecdot.rules.update(before)
+        vecdot.own = own
         definition._forget(vecdot)
     assert not compiled(forms)
 
