@@ -417,3 +417,90 @@ def test_rate_that_was_set_since():
     optimizer = O.SGD(0.1)
     optimizer.learning_rate = 0.5
     assert again(optimizer).learning_rate == 0.5
+
+
+# Variables before the first call ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_layer_is_built_before_its_first_call(name):
+    make, shape = MADE[name]
+    pb.random.seed(7)
+    called = make()
+    dtype = "int32" if name == "Embedding" else "float32"
+    called(pb.zeros(shape, dtype=dtype))
+    for sizes in (shape, (None, *shape[1:])):
+        pb.random.seed(7)
+        layer = make()
+        layer.build(sizes)
+        values = {path: one.numpy() for path, one in layer.named_variables.items()}
+        assert sorted(values) == sorted(called.named_variables)
+        for path, value in values.items():
+            np.testing.assert_array_equal(value, called.named_variables[path].numpy())
+        layer.build(sizes)
+        layer(pb.zeros(shape, dtype=dtype))
+        for path, variable in layer.named_variables.items():
+            np.testing.assert_array_equal(variable.numpy(), values[path])
+
+
+class Nested(pb.Model):
+    """Its `build` builds one part, and leaves the other to the call."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.parts = [*parts]
+        self.last = L.Dense(2)
+
+    def build(self, input_shape):
+        self.parts[0].build(input_shape)
+        self.factor = self.add_variable("factor", ())
+
+    def call(self, x):
+        for part in self.parts:
+            x = part(x)
+        return self.last(x) * self.factor
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_parts_that_a_build_builds(before):
+    model = Nested(Nested(L.Dense(3)), pb.Sequential([L.Dense(4), L.LayerNormalization()]))
+    if before:
+        model.build((None, 5))
+        assert model.parameter_count == (18 + 8 + 1) + (12 + 8) + 10 + 1
+    assert model(pb.zeros((2, 5))).shape == (2, 2)
+    assert all(part.built for part in (model, *model.sublayers.values()))
+
+
+def test_a_structure_of_shapes():
+    class Two(pb.Model):
+        def __init__(self):
+            super().__init__()
+            self.rows, self.words = L.Dense(3), L.Dense(3)
+
+        def call(self, x):
+            return self.rows(x["rows"]) + self.words(x["pair"][1])
+
+    model = Two()
+    model.build({"rows": (None, 2), "pair": [(None, 1), (None, 4)]})
+    assert model.parameter_count == 9 + 15
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_an_input_before_the_first_layer(added):
+    parts = [pb.Input((None,), dtype="int32"), L.Embedding(10, 3), L.LSTM(4), L.Dense(1)]
+    model = pb.Sequential() if added else pb.Sequential(parts)
+    for part in parts if added else ():
+        model.add(part)
+    assert (len(model), model.parameter_count) == (3, 30 + 128 + 5)
+    assert model(pb.zeros((2, 7), dtype="int32")).shape == (2, 1)
+    sized = pb.Sequential([pb.Input((4,)), L.Dense(2)])
+    assert again(sized).parameter_count == sized.parameter_count == 10
+    for wrong in ([L.Dense(2), pb.Input((4,))], [pb.Input((4,)) * 2, L.Dense(2)]):
+        with pytest.raises(pb.errors.InputTypeError, match=r"a pb\.Input before the first"):
+            pb.Sequential(wrong)
+
+
+def test_a_shape_that_the_layers_do_not_fit():
+    model = pb.Sequential([L.Embedding(4, 3), L.Conv2D(3, 3)])
+    with pytest.raises(pb.errors.LayerError, match=r"layers/1 \(Conv2D\): inputs must have 4 axes"):
+        model.build((None, 4))

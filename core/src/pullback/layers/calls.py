@@ -24,9 +24,8 @@ __all__ = [
 class LayerCalls(threading.local):
     """The state of layer calls in this thread."""
 
-    #: The number of nested calls, and how many of them are building.
+    #: The number of nested calls.
     depth: int = 0
-    building: int = 0
     training: bool | None = None
     #: The size of the first axis of its first input, in the first call of a layer.
     batch: int | None = None
@@ -34,6 +33,8 @@ class LayerCalls(threading.local):
     first_calls: int = 0
 
     def __init__(self) -> None:
+        #: The layers that are being built, the innermost last.
+        self.building: list[object] = []
         #: The losses that layers have added in the outermost call, by the identity of the layer.
         self.losses: dict[int, weakref.ref[LossTerms]] = {}
 

@@ -19,6 +19,7 @@ from pullback._tree import leaves, like, mapped
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeLike
 from pullback.layers import initializers, regularizers
+from pullback.layers.building import builds_whole
 from pullback.layers.call_errors import (
     add_layer_note,
     check_replacement,
@@ -104,6 +105,11 @@ class Layer(Configurable):
     input: Any = SymbolicPart("args")
     output: Any = SymbolicPart("result")
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "build" in vars(cls):
+            cls.build = builds_whole(vars(cls)["build"])  # type: ignore[method-assign]
+
     def _begin(self) -> None:
         """Takes the active policy."""
         active = active_policy()
@@ -138,11 +144,21 @@ class Layer(Configurable):
 
     # For subclasses ------------------------------------------------------------------------------
 
+    @builds_whole
     def build(self, input_shape: Any) -> None:
-        """Makes the variables.
+        """Makes the variables; a class has its own. The first call calls it.
+
+        A program that wants them earlier calls it, and gets those of the layers in it as well; a
+        layer that is built stays as it is.
+
+        >>> model = pb.Sequential([pb.layers.Dense(10), pb.layers.Dense(1)])
+        >>> model.build((None, 4))
+        >>> model.parameter_count
+        61
 
         Args:
-            input_shape: the shape of the first input; a structure of shapes for a structure.
+            input_shape: the shape of the first input, with None for an axis of any size; a
+                structure of shapes for a structure.
         """
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -492,7 +508,7 @@ class Layer(Configurable):
             InputTypeError: for what is not a shape.
         """
         before = default_generator.now if objects.PENDING_RESTORES else None
-        CALLS.building += 1
+        CALLS.building.append(self)
         try:
             with paused():
                 self.build(shape)
@@ -502,7 +518,7 @@ class Layer(Configurable):
                 raise wrong from error
             raise
         finally:
-            CALLS.building -= 1
+            CALLS.building.pop()
         self.built = True
         self._built_for = BuiltFor(shape)
         if not self._trainable:

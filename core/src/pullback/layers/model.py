@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from pullback import errors
 from pullback._autodiff.remat import remat
 from pullback._dispatch.arguments import as_bool, as_list, as_str
-from pullback.graph.eval_shape import TensorSpec, eval_shape
-from pullback.layers.basic import Embedding
+from pullback.layers.building import call_without_data
 from pullback.layers.functional import GraphPart, ModelGraph, from_data
 from pullback.layers.layer import Layer
 from pullback.layers.masks import pass_mask
 from pullback.layers.options import LayerOptions
 from pullback.layers.recurrent import Recurrent
 from pullback.layers.summary import table
-from pullback.ops.creation import zeros
+from pullback.layers.symbolic import SymbolicTensor
 from pullback.shapes import as_int
 from pullback.training import Trainable
 
@@ -157,10 +156,11 @@ class Model(Trainable, Layer):
 class Sequential(Model):
     """A model that calls layers one after another; functions of a tensor count as layers.
 
-    If the first layer has an `input_shape`, all variables are made at once.
+    If the first layer has an `input_shape`, or a `pb.Input` stands before it, all variables are
+    made at once.
 
     Args:
-        layers: the layers, or functions.
+        layers: the layers, or functions; a `pb.Input` may come first.
         remat: whether each layer keeps its input alone for the gradient (`pb.remat`): less memory,
             and a third more time.
         options: see `Layer`.
@@ -198,7 +198,11 @@ class Sequential(Model):
         """The arguments of the constructor, with the current layers."""
         if type(self).__init__ is not Sequential.__init__:
             return super().constructor_arguments()
-        return super().constructor_arguments() | {"layers": list(self.layers)}
+        arguments = super().constructor_arguments() | {"layers": list(self.layers)}
+        shape = self._input_shape
+        if shape is not None and None not in shape:
+            arguments["input_shape"] = shape
+        return arguments
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -244,13 +248,16 @@ class Sequential(Model):
             InputTypeError: for a value that cannot be called.
         """
         self._append(layer)
-        if len(self.layers) == 1:
-            self._build_if_sized()
+        self._build_if_sized()
 
     def _append(self, layer: Callable[..., Any]) -> None:
+        if isinstance(layer, SymbolicTensor) and not self.layers and layer.call is None:
+            self._input_shape = layer.shape[1:]
+            return
         if not callable(layer) or isinstance(layer, type):
             raise errors.InputTypeError(
-                f"a Sequential takes layers or functions, got {layer!r}"
+                f"a Sequential takes layers or functions, and a pb.Input before the first of them, "
+                f"got {layer!r}"
                 + ("; call it: pb.layers.Dense(10)" if isinstance(layer, type) else "")
             )
         self.layers.append(layer)
@@ -261,14 +268,7 @@ class Sequential(Model):
         if shape is None and isinstance(first, Layer):
             shape = first._input_shape
         if shape is not None:
-            dtype = "int32" if isinstance(first, Embedding) else "float32"
-            try:
-                eval_shape(self, TensorSpec((1, *shape), dtype), training=False)
-                return
-            except errors.PullbackError:
-                pass
-            # A layer that reads values, or that fits no such input and says so again.
-            self(zeros((1, *shape), dtype=dtype), training=False)
+            call_without_data(self, (1, *shape))
 
     def call(self, x: Any) -> Any:
         """Returns the output of the last layer."""

@@ -20,9 +20,9 @@ HEAD = ("layer", "kind", "output", "parameters")
 def table(layer: Layer, variables: bool = False) -> Iterator[str]:
     """Yields the lines of a table of the layers in a layer, and its number of parameters.
 
-    Layers come in the order of their first calls; those in another one are indented, and counted
-    in its parameters too. Output shapes are those of the first call, with the batch axis shown as
-    "batch".
+    Layers come in the order of their first calls, by path, with the names that they were given;
+    those in another one are indented, and counted in its parameters too. Output shapes are those
+    of the first call, with the batch axis shown as "batch".
 
     Args:
         layer: the layer.
@@ -62,7 +62,8 @@ def _rows(layer: Layer) -> Iterator[tuple[str, ...]]:
         return
     uses = Counter(id(place.value) for place in objects.walk(layer))
     for path, depth, part in _in_order(parts):
-        yield _row("  " * depth + path, part, uses[id(part)])
+        named = "" if part._name is None else f" {part._name!r}"
+        yield _row("  " * depth + path + named, part, uses[id(part)])
 
 
 def _in_order(parts: dict[str, Layer]) -> Iterator[tuple[str, int, Layer]]:
