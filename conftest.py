@@ -112,7 +112,7 @@ def run_every(
 
     A check of the conformance kit is run where the kit says that it can fail.
     """
-    kit = sys.modules.get("pullback.conformance.registry")
+    kit = sys.modules.get("pullback_conformance.registry")
     table = {} if kit is None else kit.CHECKS
     failures: list[str] = []
     first = None
@@ -146,8 +146,8 @@ class Kit:
 
     def cases(self, name: str) -> list[Any]:
         """Every sample in every dtype."""
-        from pullback.conformance.case import cases
-        from pullback.conformance.samples import load
+        from pullback_conformance.case import cases
+        from pullback_conformance.samples import load
 
         if name not in self._cases:
             self._cases[name] = list(cases(OPS[name], load()[name], self._device))

@@ -35,6 +35,7 @@ TYPED = (
     "backends/numpy/src",
     "backends/torch/src",
     "compat/tensorflow/src",
+    "conformance/src",
     "integrations/mpi/src",
     "integrations/sparse/src",
     "conftest.py",
@@ -63,7 +64,7 @@ CLEAN = dict.fromkeys(["PYTHONPATH", *(name for name in os.environ if name[:9] =
 
 def projects() -> list[Path]:
     """The folders of the distributions, core first."""
-    patterns = ("core", "backends/*", "compat/*", "integrations/*")
+    patterns = ("core", "conformance", "backends/*", "compat/*", "integrations/*")
     folders = [folder for pattern in patterns for folder in sorted(ROOT.glob(pattern))]
     return [folder for folder in folders if (folder / "pyproject.toml").is_file()]
 
@@ -72,7 +73,7 @@ def slow_parts() -> dict[str, list[str]]:
     """The folders of each part of the slow lane; `packages` and `native` run the rest."""
     parts = {
         "docs": ["tests/docs"],
-        "backends": ["tests/backends", "tests/conformance", "tests/conformance_faults"],
+        "backends": ["tests/backends", "conformance/tests"],
         "state": ["tests/checkpoint", "tests/data", "tests/layers", "tests/training"],
     }
     named = {folder for folders in parts.values() for folder in folders}
@@ -135,6 +136,9 @@ def smoke(session: nox.Session) -> None:
     session.install(*wheels_of("pullback-numpy"))
     smoke_test(session)
     session.run("pullback", "backends", env=CLEAN)
+    session.run("pullback", "conform", "numpy", success_codes=[1], env=CLEAN)
+    session.install(*wheels_of("pullback-conformance"))
+    session.run("pullback", "conform", "numpy", "--quick", "--ops", "softmax", env=CLEAN)
 
     session.install(*wheels_of("pullback-sparse"))
     session.run("python", "-P", ".ci/sparse.py", env=CLEAN)
@@ -156,7 +160,7 @@ def native(session: nox.Session) -> None:
     session.install(
         *("--find-links", str(DIST), f"pullback[cpu] @ {Path(core).as_uri()}"),
         # By their paths: what uv keeps of a folder of wheels is older than a wheel built again.
-        *wheels_of("pullback_numpy", "pullback_native"),
+        *wheels_of("pullback_conformance", "pullback_numpy", "pullback_native"),
         *("pytest", "pytest-xdist", "hypothesis", "scipy"),
     )
     session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
@@ -174,7 +178,8 @@ def native(session: nox.Session) -> None:
 def sanitizers(session: nox.Session) -> None:
     """Compiled kernels under sanitizers, with hostile arrays and faults: half an hour."""
     session.install(
-        *wheels_of("pullback", "pullback-numpy", "pullback-native"), "pytest", "hypothesis", "scipy"
+        *wheels_of("pullback", "pullback-conformance", "pullback-numpy", "pullback-native"),
+        "scipy",
     )
     sanitize = ("python", "backends/native/tests/sanitize.py")
     session.run(*sanitize, "--calls", "5000", env=CLEAN)
@@ -195,7 +200,7 @@ def torch(session: nox.Session) -> None:
     """The torch backend, as installed."""
     session.run_install(
         *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-        *wheels_of("pullback", "pullback-numpy", "pullback-torch"),
+        *wheels_of("pullback", "pullback-conformance", "pullback-numpy", "pullback-torch"),
         *("torch==2.13.0", "pytest", "pytest-xdist", "scikit-learn", "matplotlib", "scipy"),
     )
     session.run("pytest", "backends/torch/tests", "-n", "2", env=CLEAN)
@@ -206,7 +211,7 @@ def jax(session: nox.Session) -> None:
     """The JAX backend, as installed."""
     session.run_install(
         *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-        *wheels_of("pullback", "pullback-numpy", "pullback-jax"),
+        *wheels_of("pullback", "pullback-conformance", "pullback-numpy", "pullback-jax"),
         *("jax==0.10.2", "pytest", "scipy"),
     )
     session.run("pytest", "backends/jax/tests", "tests/backends/test_jax_compile.py", env=CLEAN)
@@ -215,7 +220,9 @@ def jax(session: nox.Session) -> None:
 @nox.session(requires=["wheels"])
 def mpi(session: nox.Session) -> None:
     """The communicator of MPI, as installed, on processes that mpiexec starts."""
-    session.install(*wheels_of("pullback", "pullback-numpy", "pullback-mpi"))
+    session.install(
+        *wheels_of("pullback", "pullback-conformance", "pullback-numpy", "pullback-mpi")
+    )
     session.install("mpich", "pytest")
     session.run("python", "-P", "-m", "pytest", "-q", "integrations/mpi/tests", env=CLEAN)
 
@@ -236,7 +243,7 @@ def mlx(session: nox.Session) -> None:
     """The MLX backend, as installed, on a CPU."""
     session.run_install(
         *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-        *wheels_of("pullback", "pullback-numpy", "pullback-mlx"),
+        *wheels_of("pullback", "pullback-conformance", "pullback-numpy", "pullback-mlx"),
         *("pytest", "pytest-xdist", "scipy", "hypothesis"),
     )
     session.run("pytest", "backends/mlx/tests", "-n", "2", env=CLEAN)

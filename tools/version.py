@@ -30,7 +30,8 @@ UNRELEASED = "## [Unreleased]"
 def projects(root: Path) -> list[Path]:
     """The settings of the distributions that share the version, except core's."""
     patterns = ("backends", "compat", "integrations")
-    return sorted(path for one in patterns for path in root.glob(f"{one}/*/pyproject.toml"))
+    members = [path for one in patterns for path in root.glob(f"{one}/*/pyproject.toml")]
+    return sorted([*members, *root.glob("conformance/pyproject.toml")])
 
 
 def source(root: Path) -> Path:
@@ -43,7 +44,8 @@ def source(root: Path) -> Path:
 def asking(root: Path) -> list[Path]:
     """Every file in which something asks for a range of versions."""
     patterns = [
-        *("core/pyproject.toml", "backends/*/pyproject.toml", "compat/*/pyproject.toml"),
+        *("core/pyproject.toml", "conformance/pyproject.toml"),
+        *("backends/*/pyproject.toml", "compat/*/pyproject.toml"),
         *("integrations/*/pyproject.toml", "integrations/*/*.md"),
         *("examples/*/pyproject.toml", "tests/packages/*/pyproject.toml"),
         *("*.md", "core/*.md", "backends/*/*.md", "docs/**/*.md", "examples/*/*.md"),

@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "pullback"
+KIT = ROOT / "conformance" / "src" / "pullback_conformance"
 BACKENDS = ROOT / "backends"
 
 # A file imports from levels below its own, and inside one level without cycles. Where the files of
@@ -80,7 +81,7 @@ LEVELS = (
     ("variable", "state", "random", "_namespace.defaults", "_einops"),
     ("layers", "losses", "metrics", "optimizers", "data", "training", "distributed"),
     ("checkpoint", "summary", "callbacks"),
-    ("cli", "conformance", "compat"),
+    ("cli", "compat"),
     ("__init__", "__main__"),
 )
 LEVEL = {name: number for number, names in enumerate(LEVELS) for name in names}
@@ -116,8 +117,6 @@ NUMPY = {
     "graph/lookup.py": {"ufunc"},
     # A branch that no run takes is traced for its shapes, without warnings of what it computes.
     "graph/control/subtrace.py": {"errstate"},
-    # The float64 reference that backends are held against.
-    "conformance/": {"*"},
     # Batches are put together on the host, before they become tensors.
     "data/": {"*"},
 }
@@ -138,7 +137,7 @@ LATE = {
     # At the first compiled backward pass: inference does without it and `pullback.graph`.
     "pullback._autodiff.tracing",
     # With --communicator: it loads `pullback.distributed`.
-    "pullback.cli.communicators",
+    "pullback_conformance.cli.communicators",
     # With `compile(distributed=True)` alone.
     "pullback.distributed.data_parallel",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.
@@ -178,22 +177,29 @@ def core_files() -> list[Path]:
     return sources(CORE)
 
 
+def kit_files() -> list[Path]:
+    return sources(KIT)
+
+
 def backend_files() -> list[Path]:
     return [path for folder in sorted(BACKENDS.glob("*/src")) for path in sources(folder)]
 
 
 def module_of(path: Path) -> str:
-    parts = ("pullback", *path.relative_to(CORE).with_suffix("").parts)
+    package = KIT if KIT in path.parents else CORE
+    parts = (package.name, *path.relative_to(package).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @functools.cache
 def modules() -> dict[str, Path]:
-    return {module_of(path): path for path in core_files()}
+    return {module_of(path): path for path in [*core_files(), *kit_files()]}
 
 
 def level_of(module: str) -> int | None:
-    """The level of a module, or None where it has none."""
+    """The level of a module, or None where it has none; the kit is above all of core."""
+    if module.split(".")[0] == KIT.name:
+        return len(LEVELS)
     parts = module.split(".")[1:] or ["__init__"]
     for length in range(len(parts), 0, -1):
         found = LEVEL.get(".".join(parts[:length]))
@@ -216,7 +222,7 @@ def imports(path: Path) -> Iterator[Import]:
                 yield Import(alias.name, node.lineno, late, for_types)
         elif isinstance(node, ast.ImportFrom):
             if node.level:
-                assert CORE not in path.parents, f"{place(path, node.lineno)}: import in full"
+                assert BACKENDS in path.parents, f"{place(path, node.lineno)}: import in full"
                 yield Import(path.relative_to(BACKENDS).parts[2], node.lineno, late, for_types)
                 return
             assert node.module is not None
@@ -238,7 +244,7 @@ def imports(path: Path) -> Iterator[Import]:
 
 
 def is_ours(module: str) -> bool:
-    return module == "pullback" or module.startswith("pullback.")
+    return module.split(".")[0] in ("pullback", KIT.name)
 
 
 def place(path: Path, line: int) -> str:
@@ -271,7 +277,7 @@ class TestLevels:
         homeless = [module for module in modules() if level_of(module) is None]
         assert not homeless, f"give {sorted(homeless)} a level in LEVELS"
 
-    @pytest.mark.each("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", modules().values(), ids=module_of)
     def test_imports_go_down(self, path):
         own = module_of(path)
         wrong = [
@@ -282,7 +288,7 @@ class TestLevels:
         ]
         assert not wrong, "\n".join(wrong)
 
-    @pytest.mark.each("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", modules().values(), ids=module_of)
     def test_own_modules_are_imported_at_the_top(self, path):
         late = [
             place(path, one.line)
@@ -319,6 +325,45 @@ class TestLevels:
             assert not used, f"{path.name} imports {ARRAY_API}, lines {used}"
 
 
+class TestKit:
+    """The conformance kit measures what backends see, and looks at what they do not."""
+
+    #: The modules of core that are no one else's: what the kit checks is there.
+    READS = frozenset(
+        (
+            "pullback._autodiff.tape",
+            "pullback._dispatch.arguments",
+            "pullback._dispatch.bodies",
+            "pullback._dispatch.convert",
+            "pullback._dispatch.host_data",
+            "pullback._dispatch.plan",
+            "pullback._hints",
+            "pullback._storage_dtypes",
+            "pullback._tree",
+            "pullback.cli.backends",
+            "pullback.cli.launch",
+            "pullback.cli.table",
+            "pullback.graph.control.functions",
+            "pullback.graph.emit",
+            "pullback.graph.function",
+            "pullback.graph.graph",
+            "pullback.graph.passes.regions",
+            "pullback.graph.passes.simplify",
+            "pullback.graph.trace",
+        )
+    )
+
+    def test_reads_what_is_listed(self):
+        found = {
+            one.module
+            for path in kit_files()
+            for one in imports(path)
+            if one.module.split(".")[0] == "pullback"
+            and (".graph" in one.module or ".cli" in one.module or "._" in one.module)
+        }
+        assert found == self.READS
+
+
 class TestThirdParty:
     def dependencies(self) -> set[str]:
         project = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]
@@ -328,7 +373,6 @@ class TestThirdParty:
 
     @pytest.mark.each("path", core_files(), ids=module_of)
     def test_is_declared_and_imported_late_where_heavy(self, path):
-        conformance = module_of(path).startswith("pullback.conformance")
         for one in imports(path):
             name = one.module.split(".")[0]
             if name in sys.stdlib_module_names or is_ours(one.module):
@@ -337,7 +381,7 @@ class TestThirdParty:
             assert distribution in self.dependencies(), (
                 f"{place(path, one.line)}: {name} is not declared"
             )
-            assert name in EARLY or one.late or one.for_types or conformance, (
+            assert name in EARLY or one.late or one.for_types, (
                 f"{place(path, one.line)}: import {name} inside the function that needs it"
             )
 
@@ -348,8 +392,8 @@ class TestThirdParty:
 
 
 class TestBackendsAreNotNamed:
-    @pytest.mark.each("path", core_files(), ids=module_of)
-    def test_in_core(self, path):
+    @pytest.mark.each("path", modules().values(), ids=module_of)
+    def test_in_core_and_in_the_kit(self, path):
         skipped = docstrings(path)
         found = []
         for node in ast.walk(tree(path)):
@@ -370,7 +414,7 @@ class TestBackendsAreNotNamed:
                 found.append(f"{place(path, node.lineno)}: {text!r}")
         assert not found, "core knows no backend by name:\n" + "\n".join(found)
 
-    @pytest.mark.each("path", core_files(), ids=module_of)
+    @pytest.mark.each("path", modules().values(), ids=module_of)
     def test_nor_told_apart(self, path):
         found = [
             f"{place(path, node.lineno)}: {ast.unparse(node)}"
@@ -474,7 +518,7 @@ class TestBackendPackages:
 
 class TestFiles:
     @pytest.mark.each(
-        "path", [*core_files(), *backend_files()], ids=lambda path: "/".join(path.parts[-2:])
+        "path", [*modules().values(), *backend_files()], ids=lambda path: "/".join(path.parts[-2:])
     )
     def test_can_be_read_in_one_sitting(self, path):
         lines = path.read_text(encoding="utf-8").count("\n")
@@ -482,7 +526,7 @@ class TestFiles:
 
     def test_small_files_have_two_importers(self):
         importers = {}
-        for path in core_files():
+        for path in modules().values():
             for node in ast.walk(tree(path)):
                 # Modules that are imported as such stand in a row, one for each subject.
                 if isinstance(node, ast.ImportFrom) and node.module:

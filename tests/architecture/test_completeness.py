@@ -13,12 +13,12 @@ import pytest
 
 import pullback as pb
 from pullback import array_api
-from pullback.conformance.case import bind
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.graph import instructions
 from pullback.plugins import validation
 from pullback.spec import OPS
+from pullback_conformance.case import bind
+from pullback_conformance.samples import load
 
 SUITES = load()
 #: Where the public functions are.

@@ -23,7 +23,7 @@ FORMS = sorted(
 )
 PROJECTS = sorted(
     path
-    for pattern in ("core", "backends/*", "compat/*", "integrations/*")
+    for pattern in ("core", "conformance", "backends/*", "compat/*", "integrations/*")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 

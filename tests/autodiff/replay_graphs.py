@@ -19,14 +19,14 @@ import pytest
 import pullback as pb
 from pullback._autodiff import replay
 from pullback._tree import leaves
-from pullback.conformance.case import Case, cases, to_tensor
-from pullback.conformance.layouts import LAYOUTS
-from pullback.conformance.samples import load
 from pullback.devices import Device, as_device
 from pullback.dtypes import is_floating
 from pullback.plugins.records import Kernel
 from pullback.spec import OPS
 from pullback.tensor import Tensor
+from pullback_conformance.case import Case, cases, to_tensor
+from pullback_conformance.layouts import LAYOUTS
+from pullback_conformance.samples import load
 from pullback_numpy import NumPyBackend
 
 #: A run of a graph under a tape: returns gradients.

@@ -11,9 +11,9 @@ from replay_graphs import LAID_OUT, Table, devices
 
 import pullback as pb
 from pullback._tree import leaves
-from pullback.conformance.case import to_tensor
 from pullback.dtypes import is_floating
 from pullback.tensor import Tensor
+from pullback_conformance.case import to_tensor
 
 NUMBERS = (1, True, 1.0, 0.0, -0.0, 2, 2.0, float("nan"), float("inf"), 0, False)
 SHAPES = ((3, 3), (2, 3), (4, 4), (3,), (), (0, 3), (1, 4), (2, 2, 3), (1, 1), (3, 1))

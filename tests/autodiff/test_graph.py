@@ -12,8 +12,6 @@ import pytest
 import pullback as pb
 from pullback._autodiff import replay
 from pullback._codegen.source import text_of
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_complex
 from pullback.graph.check import check
@@ -38,6 +36,8 @@ from pullback.graph.passes.simplify import (
 from pullback.graph.trace import _FIXED, Trace, Traced
 from pullback.spec import OPS
 from pullback.tensor import Tensor
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "chain.txt"
 X = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)

@@ -15,14 +15,14 @@ import pullback as pb
 from pullback import errors
 from pullback._autodiff import replay, tracing
 from pullback._tree import leaves
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_floating, real_floating
 from pullback.graph.graph import frozen
 from pullback.shapes import first
 from pullback.spec import EXACT, OPS
 from pullback.tensor import Tensor, TensorLike
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 
 SUITES = load()
 NAMES = [

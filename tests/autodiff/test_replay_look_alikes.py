@@ -14,12 +14,12 @@ from pullback._dispatch import definition
 from pullback._dispatch.arguments import COMPARABLE, canonicalize
 from pullback._dispatch.vjp_code import layout
 from pullback._tree import leaves
-from pullback.conformance.case import bind, cases, to_tensor
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_floating
 from pullback.graph.trace import Trace
 from pullback.spec import OPS
+from pullback_conformance.case import bind, cases, to_tensor
+from pullback_conformance.samples import load
 
 ROUNDS = 4
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance import checks, gradients, plan
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS, Tier
+from pullback_conformance import checks, gradients, plan
+from pullback_conformance.samples import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "minimal_backend"

@@ -12,10 +12,10 @@ import pytest
 
 import pullback as pb
 from pullback import array_api, dtypes
-from pullback.conformance import checks, gradients, plan
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
+from pullback_conformance import checks, gradients, plan
+from pullback_conformance.samples import load
 
 
 class StrictBackend(pb.Backend):

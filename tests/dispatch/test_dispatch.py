@@ -13,12 +13,12 @@ import pytest
 import pullback as pb
 from pullback import dtypes, errors, shapes
 from pullback._dispatch import general
-from pullback.conformance.case import bind, cases, results
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.plugins.public import registry
 from pullback.spec import OPS, Arity
 from pullback.tensor import Tensor, TensorLike
+from pullback_conformance.case import bind, cases, results
+from pullback_conformance.samples import load
 
 CPU = as_device("cpu")
 

@@ -11,13 +11,13 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes, errors
-from pullback.conformance.case import arguments, to_tensor
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.plugins.backend import Backend
 from pullback.plugins.public import registry
 from pullback.spec import OPS
 from pullback.tensor import Tensor, TensorLike
+from pullback_conformance.case import arguments, to_tensor
+from pullback_conformance.samples import load
 
 CPU = as_device("cpu")
 SUITES = load()

@@ -17,11 +17,11 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes
-from pullback.conformance.case import arguments, cases, operands
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.shapes import broadcast
 from pullback.spec import OPS
+from pullback_conformance.case import arguments, cases, operands
+from pullback_conformance.samples import load
 
 CPU = as_device("cpu")
 #: NaNs whose bits differ.

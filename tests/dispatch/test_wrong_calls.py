@@ -22,10 +22,10 @@ from pullback._dispatch.convert import (
     unflatten,
 )
 from pullback._dispatch.host_data import SCALAR_TYPES, numbers_of
-from pullback.conformance.case import bind, leaves, resolve, to_tensor
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS, Arity
+from pullback_conformance.case import bind, leaves, resolve, to_tensor
+from pullback_conformance.samples import load
 
 SUITES = load()
 CPU = as_device("cpu")

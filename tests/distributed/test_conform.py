@@ -7,8 +7,8 @@ import pytest
 
 import pullback as pb
 from pullback.cli import main
-from pullback.conformance.communicators import check
 from pullback.distributed import threads
+from pullback_conformance.communicators import check
 
 dist = pb.distributed
 SIZES = (0, 1, 7, 1000)

@@ -32,6 +32,7 @@ DOCS = ROOT / "docs"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
     *sorted(DOCS.rglob("*.md")),
+    ROOT / "conformance" / "README.md",
     ROOT / "core" / "README.md",
     *sorted((ROOT / "backends").glob("*/README.md")),
     *sorted((ROOT / "compat").glob("*/README.md")),
@@ -133,7 +134,7 @@ def test_python_blocks_run(path, tmp_path, pages):
 
 def projects():
     """The settings of the distributions, core first."""
-    patterns = ("core", "backends/*", "compat/*", "integrations/*")
+    patterns = ("core", "conformance", "backends/*", "compat/*", "integrations/*")
     return [path for one in patterns for path in sorted(ROOT.glob(f"{one}/pyproject.toml"))]
 
 

@@ -8,7 +8,7 @@ import common
 def main() -> None:
     given = common.arguments(__doc__)
     common.use_cupy()
-    from pullback.conformance.runner import conform
+    from pullback_conformance.runner import conform
 
     report = conform(given.device, quick=given.quick)
     failed: dict[str, list[str]] = {}

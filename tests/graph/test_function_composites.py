@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance.case import cases
-from pullback.conformance.sample import Sample
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import is_floating
 from pullback.spec import OPS
+from pullback_conformance.case import cases
+from pullback_conformance.sample import Sample
+from pullback_conformance.samples import load
 
 CPU = as_device("cpu")
 SUITES = load()

@@ -11,14 +11,14 @@ import pytest
 
 import pullback as pb
 from pullback._dispatch import op
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import same
 from pullback.graph.running import early_writes, updates_last
 from pullback.shapes import first
 from pullback.spec import ACCUMULATED, OPS
 from pullback.tensor import Tensor
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 
 WIDTH = 256
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance import checks
-from pullback.conformance.case import cases
-from pullback.conformance.compare import ConformanceError
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.graph.graph import Value
 from pullback.graph.passes.regions import WARNED
 from pullback.plugins.kind import Kind
 from pullback.spec import OPS
+from pullback_conformance import checks
+from pullback_conformance.case import cases
+from pullback_conformance.compare import ConformanceError
+from pullback_conformance.samples import load
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import as_dtype
 from pullback.graph.emit import emit
@@ -23,6 +21,8 @@ from pullback.graph.saved.data_form import content_of, data_of, decode, encode, 
 from pullback.graph.saved.program import program_of
 from pullback.graph.trace import Trace
 from pullback.spec import OPS
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 
 SUITES = load()
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)

@@ -16,9 +16,9 @@ import pytest
 
 import pullback as pb
 from pullback import array_api
-from pullback.conformance.accuracy import EXTENDED
 from pullback.plugins.public import registry
 from pullback.spec import OPS
+from pullback_conformance.accuracy import EXTENDED
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 EXPONENTS = [1, 2, 3, 4, 5, -1, -2, 0.5, -0.5]

@@ -6,10 +6,10 @@ fails, as "softmax[axis=0,float32]".
 
 import pytest
 
-from pullback.conformance import checks, gradients, plan
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
+from pullback_conformance import checks, gradients, plan
+from pullback_conformance.samples import load
 
 SUITES = load()
 #: The ops of other suites are missing: test_completeness.py says so.

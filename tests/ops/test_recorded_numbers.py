@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance.samples import load
 from pullback.spec import OPS
+from pullback_conformance.samples import load
 
 DATA = pb.asarray([3.0, 1.0, 2.5, 7.0])
 #: A call, and what its error says to write.

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance import checks
-from pullback.conformance.accuracy import EXTENDED
-from pullback.conformance.case import Case
-from pullback.conformance.sample import Sample
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
+from pullback_conformance import checks
+from pullback_conformance.accuracy import EXTENDED
+from pullback_conformance.case import Case
+from pullback_conformance.sample import Sample
+from pullback_conformance.samples import load
 
 SUITES = load()
 CPU = as_device("cpu")

@@ -10,9 +10,9 @@ import pytest
 
 import pullback as pb
 from pullback import array_api, cli, errors
-from pullback.conformance.runner import conform
 from pullback.plugins.public import registry
 from pullback.plugins.registry import Registry
+from pullback_conformance.runner import conform
 
 #: A primitive, one on a device, one of a sequence, and composites with and without residuals.
 LEFT = ("exp", "full", "concat", "matmul", "sort", "layer_norm", "silu", "eigh", "adam_update")

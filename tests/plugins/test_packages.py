@@ -259,7 +259,7 @@ def new(tmp_path_factory):
     def call(program, *arguments, **given):
         return run(environment / "bin" / program, *arguments, **{"cwd": place, **given})
 
-    wheels = [build(ROOT / "core"), build(ROOT / "backends" / "numpy")]
+    wheels = [build(ROOT / one) for one in ("core", "conformance", "backends/numpy")]
     pip("install", *wheels, "pytest", "pytest-xdist")
     return SimpleNamespace(build=build, pip=pip, call=call, place=place)
 
@@ -299,7 +299,7 @@ STORY = ("installing", "publishing", "conformance", "packs")
 def test_every_command_of_the_documentation_runs(new, tmp_path):
     packages = tmp_path / "packages"
     packages.mkdir()
-    for project in (ROOT / "core", ROOT / "backends" / "numpy"):
+    for project in (ROOT / "core", ROOT / "conformance", ROOT / "backends" / "numpy"):
         shutil.copy(new.build(project), packages)
     create(tmp_path / "venv", with_pip=True)
     script = ["set -euxo pipefail"]
@@ -325,6 +325,6 @@ def test_the_wheel_of_a_new_backend_scores(new):
     ops = "add,softmax,conv,sort,cumulative_sum,matmul,fft,astype,take,lstm"
     out = new.call("pullback", "conform", "mill", "--quick", "--ops", ops, "--json", "-")
     assert scores(out)[0], scores(out)[2][:3]
-    kit = ("--pyargs", "pullback.conformance", "--backend", "mill", "--ops", "relu,exp", "--quick")
+    kit = ("--pyargs", "pullback_conformance", "--backend", "mill", "--ops", "relu,exp", "--quick")
     for workers in ("0", "2"):
         assert " passed" in new.call("pytest", "-q", "-n", workers, *kit)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.conformance.samples import load
 from pullback.dtypes import is_floating
 from pullback.graph.eval_shape import has_shapes_alone
 from pullback.spec import OPS
+from pullback_conformance.samples import load
 
 SUITES = {name: suite for name, suite in load().items() if name in OPS}
 S = pb.TensorSpec

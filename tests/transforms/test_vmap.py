@@ -5,9 +5,9 @@ import pytest
 
 import pullback as pb
 from pullback._batching.rules import elementwise, rule_of
-from pullback.conformance.samples import load
 from pullback.dtypes import is_floating
 from pullback.spec import OPS
+from pullback_conformance.samples import load
 
 SUITES = {name: suite for name, suite in load().items() if name in OPS}
 #: The results have as many elements as the values say; and what moves from device to device.

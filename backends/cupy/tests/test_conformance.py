@@ -4,11 +4,11 @@ import pytest
 
 import pullback as pb
 from pullback import array_api, dtypes
-from pullback.conformance import checks, gradients
-from pullback.conformance.case import cases
-from pullback.conformance.runner import conform
-from pullback.conformance.samples import load
 from pullback.spec import OPS
+from pullback_conformance import checks, gradients
+from pullback_conformance.case import cases
+from pullback_conformance.runner import conform
+from pullback_conformance.samples import load
 from pullback_cupy import driver
 from pullback_cupy.kernels import KERNELS
 from pullback_cupy.namespace import xp

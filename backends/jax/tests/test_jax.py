@@ -11,8 +11,8 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes
-from pullback.conformance.runner import conform
 from pullback.devices import as_device
+from pullback_conformance.runner import conform
 
 CPU = as_device("jax:cpu")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance.runner import conform
+from pullback_conformance.runner import conform
 
 pytest.importorskip("mlx.core", reason="MLX is installed in an environment of its own")
 

@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.dtypes import bfloat16
 from pullback.plugins.records import Kernel
 from pullback.spec import OPS
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 from pullback_native import DTYPES, _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from pullback.conformance import checks
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
+from pullback_conformance import checks
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 from pullback_native import DTYPES, _native
 from pullback_native.kernels import KERNELS
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.plugins.kind import Kind
 from pullback.plugins.public import use_kernel_packs
 from pullback.shapes import output_sizes
 from pullback.spec import OPS
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 from pullback_native import _native
 from pullback_native.kernels import KERNELS, attention, convolution
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS

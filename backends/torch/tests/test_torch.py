@@ -10,11 +10,11 @@ import torch
 
 import pullback as pb
 from pullback import dtypes
-from pullback.conformance import checks, gradients, plan
-from pullback.conformance.case import cases
-from pullback.conformance.samples import load
 from pullback.devices import as_device
 from pullback.spec import OPS
+from pullback_conformance import checks, gradients, plan
+from pullback_conformance.case import cases
+from pullback_conformance.samples import load
 
 CPU = as_device("torch:cpu")
 DEVICES = [CPU, *([as_device("torch:gpu")] if torch.cuda.is_available() else [])]

@@ -116,7 +116,6 @@ newaxis = None
 if TYPE_CHECKING:
     from pullback import callbacks as callbacks
     from pullback import checkpoint as checkpoint
-    from pullback import conformance as conformance
     from pullback import data as data
     from pullback import distributed as distributed
     from pullback import fft as fft
@@ -232,7 +231,6 @@ _LAZY_MODULES = frozenset(
         "array_api",
         "callbacks",
         "checkpoint",
-        "conformance",
         "data",
         "distributed",
         "fft",

@@ -1,0 +1,1 @@
+"""`pullback conform`: the command, and what it prints."""

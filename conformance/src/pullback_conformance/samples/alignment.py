@@ -1,0 +1,90 @@
+"""Samples of losses over alignments: every path is looked at."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import errors
+from pullback_conformance.draws import integers, normal
+from pullback_conformance.sample import call, rough, suite, wrong
+
+Array: TypeAlias = Any
+
+
+def _collapsed(path: tuple[int, ...], blank: int) -> list[int]:
+    """Repetitions as one, then blanks left out."""
+    kept = [one for i, one in enumerate(path) if i == 0 or one != path[i - 1]]
+    return [one for one in kept if one != blank]
+
+
+def _ctc(
+    logits: Array, labels: Array, logit_lengths: Array, label_lengths: Array, *, blank: int = 0
+) -> Array:
+    scores = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+    losses = []
+    blank %= logits.shape[-1]
+    for item in range(logits.shape[0]):
+        wanted = labels[item, : label_lengths[item]].tolist()
+        frames = int(logit_lengths[item])
+        total = logits.dtype.type(0)
+        for path in product(range(logits.shape[-1]), repeat=frames):
+            if _collapsed(path, blank) == wanted:
+                total += np.exp(sum((scores[item, t, k] for t, k in enumerate(path)), 0 * total))
+        losses.append(-np.log(total))
+    return np.array(losses, logits.dtype)
+
+
+def _size(logits: Array, *rest: Array, **_: object) -> Array:
+    """The scores of all frames add up."""
+    worst = 2 * np.abs(logits).max(initial=0) + np.log(logits.shape[-1]) + 2
+    return np.full(logits.shape[0], logits.shape[1] * worst)
+
+
+def _lengths(*values: int) -> Array:
+    return np.array(values, np.int32)
+
+
+_LABELS = integers(1, 3, 2, 2)
+suite(
+    "ctc_loss",
+    _ctc,
+    scale=_size,
+    without={
+        "large": "the reference takes one step at a time",
+        "sizes": "there may be fewer frames and labels than lengths say",
+    },
+)(
+    call(normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4, 3), _lengths(2, 1)),
+    call(
+        normal(2, 4, 3),
+        np.array([[0, 0], [1, 0]], np.int32),
+        _lengths(4, 4),
+        _lengths(2, 2),
+        blank=-1,
+        note="repeated labels",
+    ),
+    call(
+        normal(2, 3, 3),
+        np.array([[1, 2], [1, 2]]),
+        _lengths(3, 2),
+        _lengths(0, 2),
+        note="no labels, and as many as frames",
+    ),
+    rough(
+        normal(2, 3, 3),
+        np.array([[1, 1], [1, 2]]),
+        _lengths(2, 1),
+        _lengths(2, 2),
+        note="too few frames",
+    ),
+    call(normal(1, 3, 3), integers(1, 3, 1, 0), _lengths(3), _lengths(0), note="length 0"),
+    call(normal(0, 3, 3), integers(1, 3, 0, 2), _lengths(), _lengths(), note="empty"),
+    wrong(errors.ShapeError, normal(2, 4), integers(1, 3, 2, 2), _lengths(4, 4), _lengths(1, 1)),
+    wrong(errors.ShapeError, normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4), _lengths(1, 1)),
+    wrong(
+        errors.InputValueError, normal(2, 4, 3), _LABELS, _lengths(4, 4), _lengths(1, 1), blank=3
+    ),
+)

@@ -1,0 +1,236 @@
+"""Samples of convolution, its gradients, and the transposed convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pullback import errors
+from pullback_conformance.draws import normal
+from pullback_conformance.sample import call, suite, wrong
+
+Array: TypeAlias = Any
+
+
+#: One size for all spatial dimensions, or one for each.
+Sizes: TypeAlias = "int | Sequence[int]"
+#: A rule, or the sizes around: one for both sides, or (before, after).
+Padding: TypeAlias = "str | int | Sequence[int | tuple[int, int]]"
+
+
+def tuple_of(value: object, count: int) -> tuple[Any, ...]:
+    """One value for all spatial dimensions, or one for each."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+
+
+def pads_of(
+    padding: Padding,
+    spatial: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> list[tuple[int, int]]:
+    """(before, after) for each spatial dimension, as TensorFlow's documentation says."""
+    if not isinstance(padding, str):
+        return [p if isinstance(p, tuple) else (p, p) for p in tuple_of(padding, len(spatial))]
+    result = []
+    for size, width, stride, step in zip(spatial, window, strides, dilation, strict=True):
+        span = step * (width - 1) + 1
+        if padding.lower() == "valid":
+            result.append((0, 0))
+        elif padding.lower() == "causal":
+            result.append((span - 1, 0))
+        else:
+            total = max(span - (size % stride or stride), 0)
+            result.append((total // 2, total - total // 2))
+    return result
+
+
+def to_last(x: Array, data_format: str) -> Array:
+    """Images with their channels last."""
+    return x if data_format == "channels_last" else np.moveaxis(x, 1, -1)
+
+
+def from_last(x: Array, data_format: str) -> Array:
+    """Images in the format asked for."""
+    return x if data_format == "channels_last" else np.moveaxis(x, -1, 1)
+
+
+def _conv(
+    x: Array,
+    kernel: Array,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: str = "channels_last",
+) -> Array:
+    x = to_last(x, data_format)
+    spatial, window = x.shape[1:-1], kernel.shape[:-2]
+    strides, dilation = tuple_of(strides, len(window)), tuple_of(dilation, len(window))
+    pads = pads_of(padding, spatial, window, strides, dilation)
+    x = np.pad(x, [(0, 0), *pads, (0, 0)])
+    out = [
+        max(0, (size - step * (width - 1) - 1) // stride + 1)
+        for size, width, stride, step in zip(x.shape[1:-1], window, strides, dilation, strict=True)
+    ]
+    filters, width = kernel.shape[-1], kernel.shape[-2]
+    y: Array = np.zeros((x.shape[0], *out, filters), np.result_type(x, kernel))
+    share = filters // groups
+    for place in product(*map(range, out)):
+        for tap in product(*map(range, window)):
+            at = [p * s + t * d for p, s, t, d in zip(place, strides, tap, dilation, strict=True)]
+            pixel = x[(slice(None), *at)]
+            for group in range(groups):
+                columns = slice(group * share, (group + 1) * share)
+                part = pixel[:, group * width : (group + 1) * width] @ kernel[tap][:, columns]
+                y[(slice(None), *place, columns)] += part
+    return from_last(y, data_format)
+
+
+def _transpose(linear: Any, shape: Any, g: Array) -> Array:
+    """The transpose of a linear map from arrays of `shape`, applied to g: by basis vectors."""
+    result = np.zeros(shape, g.dtype)
+    for place in np.ndindex(*shape):
+        basis = np.zeros(shape, g.dtype)
+        basis[place] = 1
+        result[place] = np.sum(linear(basis) * g)
+    return result
+
+
+def _input_gradient(g: Array, kernel: Array, *, input_shape: object, **how: Any) -> Array:
+    return _transpose(lambda x: _conv(x, kernel, **how), input_shape, g)
+
+
+def _kernel_gradient(x: Array, g: Array, *, kernel_shape: object, **how: Any) -> Array:
+    return _transpose(lambda kernel: _conv(x, kernel, **how), kernel_shape, g)
+
+
+# (images, kernel, attributes): every kind of padding, stride, dilation, group and format.
+_CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
+    ((2, 5, 3), (3, 3, 4), {}),
+    ((1, 6, 2), (2, 2, 3), {"padding": "causal", "dilation": 2}),
+    ((2, 4, 5, 2), (3, 3, 2, 3), {"padding": "same"}),
+    ((1, 5, 6, 2), (2, 3, 2, 3), {"padding": "SAME", "strides": 2}),
+    ((1, 5, 4, 2), (3, 2, 2, 2), {"padding": ((2, 1), (0, 3)), "strides": (2, 1)}),
+    ((1, 6, 6, 2), (2, 2, 2, 2), {"dilation": (2, 3), "padding": 1}),
+    ((1, 4, 4, 4), (2, 2, 2, 6), {"groups": 2}),
+    ((1, 4, 4, 3), (3, 3, 1, 6), {"groups": 3, "padding": "same"}),
+    ((1, 3, 4, 2), (1, 1, 2, 3), {}),
+    ((1, 3, 4, 2), (1, 1, 2, 3), {"strides": 2}),
+    ((1, 2, 4, 4), (3, 3, 2, 3), {"padding": "same", "data_format": "channels_first"}),
+    ((1, 4, 3, 4), (2, 2, 2, 2), {"groups": 2, "data_format": "channels_first"}),
+    ((1, 3, 3, 4, 2), (2, 2, 2, 2, 2), {"strides": (1, 1, 2)}),
+    ((1, 2, 2, 2), (1, 1, 2, 2), {"padding": 4}),
+    # Several at once: where one changes what another means.
+    ((1, 6, 5, 4), (2, 2, 2, 4), {"strides": 2, "dilation": 2, "groups": 2, "padding": 1}),
+    (
+        (1, 4, 7, 5),
+        (2, 2, 2, 2),
+        {"strides": (2, 1), "dilation": (1, 2), "groups": 2, "data_format": "channels_first"},
+    ),
+    (
+        (1, 2, 5, 6),
+        (3, 2, 2, 3),
+        {"strides": 2, "dilation": (2, 1), "padding": "same", "data_format": "channels_first"},
+    ),
+    ((0, 4, 4, 2), (3, 3, 2, 3), {}),
+    ((1, 2, 2, 2), (3, 3, 2, 3), {}),
+    ((1, 3, 3, 0), (2, 2, 0, 3), {}),
+)
+
+
+def _drawn() -> Iterator[tuple[Array, Array, Array, dict[str, Any]]]:
+    """Images, kernel and cotangent of each case, and its attributes with a note."""
+    for number, (images, kernel, how) in enumerate(_CASES):
+        x, k = normal(*images, seed=number), normal(*kernel, seed=number + 1)
+        g = normal(*_conv(x, k, **how).shape, seed=number + 2)
+        yield x, k, g, {**how, "note": f"case {number}"}
+
+
+_DRAWN = tuple(_drawn())
+_STEPS = "the reference takes one step at a time"
+
+suite("conv", _conv, without={"large": _STEPS})(
+    *(call(x, k, **how) for x, k, _, how in _DRAWN),
+    wrong(errors.ShapeError, normal(1, 4, 4, 3), normal(2, 2, 2, 3)),
+    wrong(errors.ShapeError, normal(4, 3), normal(2, 3)),
+    wrong(errors.ShapeError, normal(1, 4, 4, 2), normal(2, 2, 2)),
+    wrong(errors.ShapeError, normal(1, 4, 4, 2), normal(2, 2, 1, 3), groups=2),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(2, 2, 3), strides=0),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(2, 2, 3), strides=(1, 1)),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(2, 2, 3), padding=-1),
+    wrong(errors.InputValueError, normal(1, 4, 2), normal(2, 2, 3), padding="full"),
+    wrong(errors.InputTypeError, normal(1, 4, 2), normal(2, 2, 3), strides=1.5),
+    wrong(errors.InputValueError, normal(1, 4, 2), normal(2, 2, 3), data_format="NHWC"),
+)
+suite("conv_input_gradient", _input_gradient, without={"sizes": _STEPS})(
+    *(call(g, k, input_shape=x.shape, **how) for x, k, g, how in _DRAWN),
+    wrong(errors.ShapeError, normal(1, 4, 3), normal(2, 2, 3), input_shape=(1, 4, 2)),
+)
+suite("conv_kernel_gradient", _kernel_gradient, without={"sizes": _STEPS})(
+    *(call(x, g, kernel_shape=k.shape, **how) for x, k, g, how in _DRAWN),
+    wrong(errors.ShapeError, normal(1, 4, 2), normal(1, 4, 3), kernel_shape=(2, 2, 3)),
+)
+
+
+def _conv_transpose(
+    x: Array,
+    kernel: Array,
+    *,
+    strides: Sizes = 1,
+    padding: Padding = "valid",
+    output_padding: Sizes | None = None,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    data_format: str = "channels_last",
+) -> Array:
+    x = to_last(x, data_format)
+    count = x.ndim - 2
+    strides, dilation = tuple_of(strides, count), tuple_of(dilation, count)
+    extra = tuple_of(output_padding or 0, count)
+    window, width = kernel.shape[:-2], kernel.shape[-2]
+    span = [d * (w - 1) + 1 for w, d in zip(window, dilation, strict=True)]
+    # Every input lays its copy of the kernel down; what lies in the padding is cut off.
+    full = [(n - 1) * s + p for n, s, p in zip(x.shape[1:-1], strides, span, strict=True)]
+    y = np.zeros((x.shape[0], *full, width * groups), np.result_type(x, kernel))
+    share = x.shape[-1] // groups
+    for place in product(*map(range, x.shape[1:-1])):
+        for tap in product(*map(range, window)):
+            at = [p * s + t * d for p, s, t, d in zip(place, strides, tap, dilation, strict=True)]
+            for group in range(groups):
+                inputs = slice(group * share, (group + 1) * share)
+                part = x[(slice(None), *place, inputs)] @ kernel[tap][:, inputs].T
+                y[(slice(None), *at, slice(group * width, (group + 1) * width))] += part
+    for axis, (n, s, p, more) in enumerate(
+        zip(x.shape[1:-1], strides, span, extra, strict=True), 1
+    ):
+        low, size = 0, y.shape[axis] + more
+        if isinstance(padding, str):
+            size = n * s + (max(p - s, 0) if padding == "valid" else 0) + more
+            low = 0 if padding == "valid" else max(p - s, 0) // 2
+        else:
+            low, high = pads_of(padding, x.shape[1:-1], window, strides, dilation)[axis - 1]
+            size -= low + high
+        y = np.pad(y, [(0, size + low) if a == axis else (0, 0) for a in range(y.ndim)])
+        y = np.take(y, range(low, low + size), axis)
+    return from_last(y, data_format)
+
+
+suite("conv_transpose", _conv_transpose, without={"large": _STEPS})(
+    call(normal(2, 3, 3), normal(3, 4, 3)),
+    call(normal(1, 3, 3), normal(2, 4, 3), strides=3),
+    call(normal(1, 3, 4, 2), normal(3, 3, 5, 2), strides=2, padding="same"),
+    call(normal(1, 3, 4, 2), normal(4, 2, 3, 2), strides=(2, 1), padding=1),
+    call(normal(1, 3, 2), normal(3, 4, 2), strides=2, padding=((1, 1),), output_padding=1),
+    call(normal(1, 3, 2), normal(2, 4, 2), dilation=2),
+    call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2),
+    call(normal(1, 2, 3, 3), normal(2, 2, 3, 2), data_format="channels_first"),
+    call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2, dilation=2, padding=1),
+    call(normal(0, 3, 3), normal(3, 4, 3), note="empty"),
+    wrong(errors.ShapeError, normal(1, 3, 2), normal(2, 4, 3)),
+)

@@ -1,0 +1,62 @@
+"""Samples of the norms of vectors and matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback_conformance.draws import away, cnormal, integers, normal
+from pullback_conformance.sample import Array, call, rough, suite, wrong
+
+_INF = float("inf")
+_WIDE = ("float32", "float64")
+
+
+def _vector_norm(x: Array, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Any:
+    size = np.abs(x).astype(np.result_type(np.abs(x).dtype, np.float64))
+    extreme = {_INF: np.max, -_INF: np.min}.get(ord)
+    if extreme is not None:
+        return extreme(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return np.sum(size != 0, axis=axis, keepdims=keepdims).astype(size.dtype)
+    wide = size.astype(np.longdouble)
+    found = np.sum(wide**ord, axis=axis, keepdims=keepdims) ** (np.longdouble(1) / ord)
+    return found.astype(size.dtype)
+
+
+suite("vector_norm", _vector_norm)(
+    call(normal(3, 4)),
+    call(normal(3, 4), axis=1),
+    call(normal(2, 3, 4), axis=(0, 2), keepdims=True),
+    *(call(away(3, 4), axis=-1, ord=ord) for ord in (0.5, 1, 3, -1, -2.5, 0, _INF, -_INF)),
+    *(call(cnormal(3, 4), axis=-1, ord=ord) for ord in (1, 2, 3, _INF, 0)),
+    call(integers(-5, 5, 3, 4), axis=1, note="integers"),
+    call(normal(), note="0-d"),
+    call(normal(0, 3), axis=0, note="nothing"),
+    rough(np.zeros((2, 3)), axis=1, note="zero"),
+    rough(normal(2, 3) * 1e-30, axis=1, note="tiny", dtypes=_WIDE),
+    rough(normal(2, 3) * 1e30, axis=1, note="huge", dtypes=_WIDE),
+    rough(normal(2, 3) * 1e30, axis=1, ord=3, note="huge cubes", dtypes=_WIDE),
+    rough(np.array([[1.0, np.inf], [np.nan, 1.0]]), axis=1),
+    wrong(errors.InputValueError, normal(0, 3), axis=0, ord=_INF),
+    wrong(errors.AxisError, normal(2, 3), axis=2),
+    wrong(errors.InputTypeError, normal(2, 3), ord="fro"),
+)
+
+
+def _matrix_norm(x: Array, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return np.linalg.norm(x, ord, axis=(-2, -1), keepdims=keepdims)
+
+
+suite("matrix_norm", _matrix_norm)(
+    *(call(normal(3, 4), ord=o) for o in ("fro", "nuc", 1, 2, -1, -2, _INF, -_INF)),
+    *(call(cnormal(2, 3, 2), ord=o) for o in ("fro", "nuc", 1, 2)),
+    call(normal(2, 3, 4), keepdims=True, ord=2),
+    call(normal(2, 3, 4), keepdims=True),
+    call(normal(0, 3, 4), note="no matrices"),
+    wrong(errors.ShapeError, normal(3)),
+    wrong(errors.InputValueError, normal(2, 3), ord=3),
+    wrong(errors.InputValueError, normal(0, 3), ord=2),
+)

@@ -1,0 +1,128 @@
+"""Samples of systems of linear equations, inverses and determinants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback_conformance.draws import cnormal, integers, normal
+from pullback_conformance.sample import Array, call, rough, suite, wrong
+
+
+def regular(*shape: int, seed: int = 0) -> Array:
+    """Square matrices far from singular."""
+    return normal(*shape, seed=seed) + 3 * np.eye(shape[-1])
+
+
+def cregular(*shape: int, seed: int = 0) -> Array:
+    """Complex square matrices far from singular."""
+    return cnormal(*shape, seed=seed) + 4 * np.eye(shape[-1])
+
+
+def definite(*shape: int, seed: int = 0) -> Array:
+    """Symmetric positive definite matrices."""
+    x = normal(*shape, seed=seed)
+    return x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
+
+
+def cdefinite(*shape: int, seed: int = 0) -> Array:
+    """Hermitian positive definite matrices."""
+    x = cnormal(*shape, seed=seed)
+    return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
+
+
+NOT_SQUARE: list[Any] = [
+    wrong(errors.ShapeError, normal(2, 3)),
+    wrong(errors.ShapeError, normal(3)),
+]
+_SINGULAR: Any = wrong(errors.InputValueError, np.array([[1.0, 2.0], [2.0, 4.0]]))
+_SQUARE = [
+    call(regular(3, 3)),
+    call(regular(2, 3, 3)),
+    call(cregular(2, 3, 3)),
+    call(regular(1, 1)),
+    call(normal(0, 3, 3), note="no matrices"),
+    call(integers(1, 5, 2, 2) + 5 * np.eye(2, dtype=np.int32), note="integers"),
+]
+
+suite("solve", np.linalg.solve)(
+    call(regular(3, 3), normal(3)),
+    call(regular(3, 3), normal(3, 2)),
+    call(regular(2, 3, 3), normal(3), note="one vector for all"),
+    call(regular(2, 3, 3), normal(2, 3, 4)),
+    call(regular(2, 1, 3, 3), normal(4, 3, 2), note="broadcast"),
+    call(cregular(3, 3), cnormal(3, 2, seed=3)),
+    call(regular(3, 3), normal(3, 0)),
+    call(normal(0, 3, 3), normal(3), note="no matrices"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.ShapeError, normal(3, 3), normal(2)),
+    wrong(errors.ShapeError, normal(3, 3), normal(2, 3)),
+    wrong(errors.InputValueError, np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([1.0, 1.0])),
+)
+suite("inv", np.linalg.inv)(*_SQUARE, *NOT_SQUARE, _SINGULAR)
+suite("matrix_power", lambda x, *, n: np.linalg.matrix_power(x, n))(
+    *(
+        call(one.inputs[0] / 2 if one.inputs[0].dtype.kind != "i" else one.inputs[0], n=n)
+        for one, n in zip((*_SQUARE, *_SQUARE[:3]), (3, 2, 5, 0, 2, 3, -1, -2, 1), strict=True)
+    ),
+    wrong(errors.ShapeError, normal(2, 3), n=2),
+    wrong(errors.InputTypeError, normal(2, 2), n=0.5),
+)
+_DETERMINED = [
+    *_SQUARE,
+    call(normal(0, 0), note="no elements"),
+    call(np.array([[0.0, 2.0], [1.0, 0.0]]), note="negative"),
+]
+suite("slogdet", lambda x: tuple(np.linalg.slogdet(x)))(*_DETERMINED, *NOT_SQUARE)
+_TWICE = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, -1.0]])
+
+
+def _det(x: Array) -> Any:
+    """By the sum over the first row: exact where the exact one is a small integer."""
+    n = x.shape[-1]
+    if n == 0:
+        return np.ones(x.shape[:-2], x.dtype)
+    rest = [np.delete(x[..., 1:, :], j, axis=-1) for j in range(n)]
+    terms = [(-1) ** j * x[..., 0, j] * _det(rest[j]) for j in range(n)]
+    return np.sum(terms, axis=0)
+
+
+suite("det", _det, without={"large": "the reference adds a term for each permutation"})(
+    *_DETERMINED, rough(_TWICE, note="singular", dtypes=("float64", "float32")), *NOT_SQUARE
+)
+
+
+def _cofactors(x: Array) -> Any:
+    n = x.shape[-1]
+    found = np.zeros(x.shape, x.dtype if x.dtype.kind in "fc" else np.float64)
+    for i in range(n):
+        for j in range(n):
+            minor = np.delete(np.delete(x, i, axis=-2), j, axis=-1)
+            found[..., i, j] = (-1) ** (i + j) * _det(minor)
+    return found
+
+
+suite(
+    "_cofactors", _cofactors, without={"large": "the reference adds a term for each permutation"}
+)(*_SQUARE, *NOT_SQUARE)
+
+
+def _cholesky(x: Array, *, upper: bool = False) -> Any:
+    turned = np.conj(np.swapaxes(x, -1, -2))
+    lower = np.linalg.cholesky((x + turned) / 2)
+    return np.conj(np.swapaxes(lower, -1, -2)) if upper else lower
+
+
+suite("cholesky", _cholesky)(
+    call(definite(3, 3)),
+    call(definite(2, 3, 3), upper=True),
+    call(cdefinite(2, 3, 3)),
+    call(cdefinite(3, 3), upper=True),
+    call(definite(3, 3) + np.triu(normal(3, 3), 1) / 9, note="not symmetric"),
+    call(definite(1, 1)),
+    call(normal(0, 3, 3), note="no matrices"),
+    *NOT_SQUARE,
+    wrong(errors.InputValueError, -np.eye(2)),
+)

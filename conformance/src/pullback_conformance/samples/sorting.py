@@ -1,0 +1,113 @@
+"""Samples of the ops that put things in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback_conformance.draws import distinct, integers, normal
+from pullback_conformance.sample import Array, call, rough, suite, wrong
+
+_NAN = np.array([[3.0, np.nan, -np.inf, 1.0], [np.inf, 0.0, np.nan, np.nan]])
+_TIES = np.array([[1.0, 0.0, 1.0, 0.0, 1.0], [2.0, 2.0, 2.0, 1.0, 2.0]])
+
+
+def _argsort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    back = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    return x.shape[axis] - 1 - back
+
+
+def _sort(x: Array, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    found = np.sort(x, axis=axis)
+    return np.flip(found, axis) if descending else found
+
+
+_LINES = [
+    call(distinct(3, 4)),
+    call(distinct(3, 4), axis=0),
+    call(distinct(2, 3, 4), axis=1, descending=True),
+    call(distinct(5), stable=False),
+    call(distinct(3, 1)),
+    call(normal(2, 0), note="nothing"),
+    rough(_NAN, note="NaN comes last"),
+    rough(_NAN, descending=True, note="NaN comes first"),
+    call(integers(-9, 9, 3, 5), axis=1, note="integers"),
+    call(integers(0, 9, 20).astype(np.uint8), descending=True, note="bytes"),
+]
+_WRONG = [
+    wrong(errors.AxisError, normal(2, 3), axis=2),
+    wrong(errors.AxisError, normal()),
+    wrong(errors.DTypeError, np.array([True])),
+]
+suite("sort", _sort, either_zero=True)(*_LINES, *_WRONG)
+suite("argsort", _argsort)(
+    *_LINES,
+    call(_TIES, note="equal elements"),
+    call(_TIES, descending=True, note="equal elements backwards"),
+    *_WRONG,
+)
+
+
+def _top_k(x: Array, *, k: int, axis: int = -1, largest: bool = True) -> Any:
+    indices = np.take(_argsort(x, axis=axis, descending=largest), np.arange(k), axis=axis)
+    return np.take_along_axis(x, indices, axis=axis), indices
+
+
+suite("top_k", _top_k, either_zero=True)(
+    call(distinct(3, 5), k=2),
+    call(distinct(5, 2), k=3, axis=0),
+    call(distinct(3, 5), k=5, largest=False),
+    call(distinct(3, 5), k=0),
+    rough(_TIES, k=3, note="equal elements"),
+    call(integers(-9, 9, 7), k=3),
+    wrong(errors.InputValueError, normal(3), k=4),
+)
+
+
+def _quantile(x: Array, *, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    levels = np.asarray(q, x.dtype if x.dtype.kind == "f" else float)
+    found = np.quantile(x, levels, axis=axis)
+    # Between two infinities of one sign NumPy takes their difference.
+    low = np.quantile(x, levels, axis=axis, method="lower")
+    high = np.quantile(x, levels, axis=axis, method="higher")
+    found = np.where(np.isinf(low) & (low == high), low, found)
+    if not keepdims:
+        return found
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    front = np.ndim(q)
+    return np.expand_dims(found, [a % x.ndim + front for a in axes])
+
+
+def _ends(x: Array, *, q: Any = 0.5, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sizes of the two elements between which a quantile lies."""
+    below, above = (
+        np.abs(np.quantile(x, q, axis=axis, keepdims=keepdims, method=kind))
+        for kind in ("lower", "higher")
+    )
+    return below + above
+
+
+_MIDDLE: list[tuple[Any, dict[str, Any]]] = [
+    (distinct(3, 5), {}),
+    (distinct(3, 4), {"axis": 0}),
+    (distinct(2, 3, 4), {"axis": (0, 2)}),
+    (distinct(2, 3, 4), {"axis": -1, "keepdims": True}),
+    (integers(-9, 9, 3, 4), {"axis": 1}),
+    (normal(0, 3), {"axis": 1}),
+]
+_NONE = [wrong(errors.InputValueError, normal(0, 3), axis=0, q=0.5)]
+suite("quantile", _quantile, scale=_ends)(
+    *(call(x, q=0.5, **attributes) for x, attributes in _MIDDLE),
+    *(call(x, q=(0.0, 0.25, 1.0), **attributes) for x, attributes in _MIDDLE),
+    rough(_NAN[:, 1:], q=0.3, axis=1, note="NaN"),
+    *_NONE,
+    wrong(errors.InputValueError, normal(3), q=1.5),
+)
+suite("median", np.median, scale=_ends)(
+    *(call(x, **attributes) for x, attributes in _MIDDLE),
+    wrong(errors.InputValueError, normal(0, 3), axis=0),
+)
