@@ -13,12 +13,12 @@ import pytest
 
 import pullback as pb
 from pullback import cli, dtypes
-from pullback.cli import conform as command
-from pullback.cli import failures
 from pullback.devices import as_device
 from pullback.plugins.public import registry
 from pullback.spec import OPS, Tier
 from pullback_conformance import plan
+from pullback_conformance.cli import conform as command
+from pullback_conformance.cli import failures
 from pullback_conformance.plan import items
 from pullback_conformance.registry import Area
 from pullback_conformance.report import Count, Failure, percent

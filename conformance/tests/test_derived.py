@@ -7,12 +7,12 @@ import pytest
 
 import pullback as pb
 from pullback import dtypes
-from pullback.cli import conform as command
-from pullback.cli.failures import distinct
 from pullback.devices import as_device
 from pullback.spec import OPS
 from pullback_conformance.blame import settled, used
 from pullback_conformance.case import cases, leaves
+from pullback_conformance.cli import conform as command
+from pullback_conformance.cli.failures import distinct
 from pullback_conformance.derived import derived, elementwise, values
 from pullback_conformance.mode import Mode
 from pullback_conformance.process import ProcessState

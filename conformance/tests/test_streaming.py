@@ -8,8 +8,8 @@ import pytest
 
 import pullback as pb
 from pullback import cli
-from pullback.cli import conform as command
 from pullback.cli.kernels import location
+from pullback_conformance.cli import conform as command
 from pullback_conformance.runner import conform
 from pullback_numpy import NumPyBackend
 from pullback_numpy.kernels import KERNELS

@@ -28,7 +28,7 @@ from pullback_conformance.report import Report, Row
 from pullback_conformance.samples import load
 
 #: The folder of `pullback`.
-_HERE = Path(__file__).resolve().parents[1]
+_OURS = {Path(one).resolve().parent for one in (errors.__file__, __file__)}
 
 #: A progress display: takes rows that are yielded as they end, and their number.
 Progress = Callable[[Iterator[str], int], Iterable[str]]
@@ -340,7 +340,7 @@ def _location(error: BaseException) -> str:
     location = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)
-        ours = _HERE in path.parents or path.name.startswith("<pullback ")
+        ours = not _OURS.isdisjoint(path.parents) or path.name.startswith("<pullback ")
         if ours or not location:
             location = "" if ours else f" ({path.name}, line {line})"
     return location
