@@ -27,7 +27,7 @@ from pullback_conformance.registry import BACKEND, CHECKS, PROCESS, Area, known
 from pullback_conformance.report import Report, Row
 from pullback_conformance.samples import load
 
-#: The folder of `pullback`.
+#: The folders of core and of the kit.
 _OURS = {Path(one).resolve().parent for one in (errors.__file__, __file__)}
 
 #: A progress display: takes rows that are yielded as they end, and their number.
