@@ -6,10 +6,10 @@ import operator
 from collections.abc import Callable
 from functools import wraps
 from types import NoneType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
-__all__ = ["KEYS", "key_of", "once_for_each", "remembered"]
+__all__ = ["KEYS", "kept_property", "key_of", "once_for_each", "remembered"]
 
 #: The number of calls that `remembered` keeps of a function.
 _MANY = 1024
@@ -38,6 +38,26 @@ def once_for_each(function: Callable[[_Object], _Found]) -> Callable[[_Object], 
             return found
 
     return of
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as kept_property
+else:
+
+    class kept_property:
+        """As `functools.cached_property`, without the lock that that takes before Python 3.12."""
+
+        def __init__(self, function: Callable[[Any], Any]) -> None:
+            self._function = function
+            self._name = function.__name__
+            self.__doc__ = function.__doc__
+
+        def __get__(self, owner: Any, _: type | None = None) -> Any:
+            """What the function returns; the object itself has it from then on."""
+            if owner is None:
+                return self
+            value = owner.__dict__[self._name] = self._function(owner)
+            return value
 
 
 class _NoKeyError(Exception):

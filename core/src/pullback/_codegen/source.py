@@ -53,8 +53,8 @@ class Source:
         # A module of this package, as of the code that it stands for: filters of warnings ask.
         self.names.setdefault("__name__", __name__)
         self._lines = [f"def {name}({parameters}):"]
-        self._depth = 1
-        self._constants = itertools.count()
+        self._margin = _INDENT
+        self._constants = 0
 
     def __str__(self) -> str:
         return "\n".join(self._lines)
@@ -66,8 +66,9 @@ class Source:
 
     def line(self, *texts: str) -> None:
         """Adds lines at the present depth."""
-        margin = _INDENT * self._depth
-        self._lines += [margin + text for text in texts]
+        margin, lines = self._margin, self._lines
+        for text in texts:
+            lines.append(margin + text)
 
     def lines(self, texts: Iterable[str]) -> None:
         """Adds lines at the present depth."""
@@ -92,18 +93,20 @@ class Source:
     def block(self, head: str) -> Iterator[None]:
         """Adds a line such as "if x:"; what is written inside `with` is indented under it."""
         self.line(head)
-        self._depth += 1
+        self._margin += _INDENT
         try:
             yield
         finally:
-            self._depth -= 1
+            self._margin = self._margin.removesuffix(_INDENT)
 
     def constant(self, value: Any) -> str:
-        """The name by which the code finds a value."""
-        name = f"k{next(self._constants)}"
-        while name in self.names:
-            name = f"k{next(self._constants)}"
-        self.names[name] = value
+        """The text by which the code finds a value: a name, but for None and booleans."""
+        if value is None or value is True or value is False:
+            return repr(value)
+        names = self.names
+        while (name := f"k{self._constants}") in names:
+            self._constants += 1
+        names[name] = value
         return name
 
     def compile(self, label: str = "", *, keep: bool = False) -> FunctionType:

@@ -448,13 +448,24 @@ class uncaptured(unfollowed):
 
     __slots__ = ("_capture",)
 
+    # Written out: a trace has several for each op, and each function is one more to follow.
+
     def __enter__(self) -> None:
-        super().__enter__()
-        self._capture, self._state.capture = self._state.capture, None
+        self._state = state = LOCAL.state
+        self._capture, state.capture = state.capture, None
+        self._follower = follower = state.follower
+        if follower is not None:
+            if gettrace() is not follower:
+                self._follower = None
+                return
+            state.follower = None
+            settrace(self.instead)
 
     def __exit__(self, *_: object) -> None:
         self._state.capture = self._capture
-        super().__exit__()
+        if self._follower is not None:
+            self._state.follower = self._follower
+            settrace(self._follower)
 
 
 def node_of(op: Any, parents: Iterable[Node | None], saved: object, device: object = None) -> Node:

@@ -28,7 +28,7 @@ def unwarned(kernel: Kernel, *, updates: bool = False) -> Kernel:
         kernel: the kernel.
         updates: whether it writes its inputs, so that it cannot be called twice.
     """
-    if not _are_errors():
+    if not are_errors():
         return kernel
 
     def run(*inputs: Any, **attributes: Any) -> Any:
@@ -42,7 +42,8 @@ def unwarned(kernel: Kernel, *, updates: bool = False) -> Kernel:
     return run
 
 
-def _are_errors() -> bool:
+def are_errors() -> bool:
+    """Returns whether warnings of numbers are errors now."""
     for action, message, category, module, _ in warnings.filters:
         # The filters that the interpreter begins with have texts, such as "__main__".
         ours = module is None or re.match(module, __name__)

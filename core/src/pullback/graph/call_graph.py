@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -19,6 +18,7 @@ from pullback._dispatch.recording import (
     node_of,
     reachable,
 )
+from pullback._once import kept_property
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.dtypes import is_complex
@@ -48,7 +48,7 @@ class Pass:
         self._name = name
         self._gradients = tuple(gradients)
 
-    @cached_property
+    @kept_property
     def run(self) -> FunctionType:
         """The code of the graph."""
         return function_of(self.graph, f"the backward pass of {self._name}")

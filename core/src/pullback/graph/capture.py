@@ -147,7 +147,7 @@ class Capture:
 
     def _is_number(self, tensor: Tensor) -> bool:
         """Returns whether dispatch keeps a tensor for a Python number: it is a constant."""
-        tables = [self.real_device.constants, *(op.scalars for op in OPS.values())]
+        tables = [self.real_device.constants, *(op.scalars for op in OPS.values() if op.scalars)]
         return any(tensor is kept for table in tables for kept in list(table.values()))
 
     def stop_gradient(self, tensor: Tensor) -> Tensor:
@@ -314,10 +314,14 @@ class Capture:
     def guard(self, function: Callable[..., Any], what: str, *arguments: object) -> None:
         """Has the program run only while a function returns what it returns now."""
         key = (function, *map(id, arguments))
-        if key not in self.guards:
+        if key in self.guards:
+            return
+        if function is kind_of_value or (function is getattr and is_framework(type(arguments[0]))):
+            value = function(*arguments)
+        else:
             with uncaptured(), self.real_device:
                 value = function(*arguments)
-            self.guards[key] = Guard(function, arguments, value, what)
+        self.guards[key] = Guard(function, arguments, value, what)
 
     @unseen
     def reads(self, layer: object) -> None:

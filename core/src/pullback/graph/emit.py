@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.arguments import raise_explained
-from pullback._dispatch.warned import unwarned
+from pullback._dispatch.warned import are_errors, unwarned
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.graph import Call, Graph, GraphOp, State, Value
@@ -74,12 +74,17 @@ def release_last_use(graph: Graph, early: Collection[Value] = ()) -> LastUse:
         early: results that are written at once.
     """
     alive = set(graph.ends).difference(early)
+    constants = graph.constants
     released: LastUse = []
     for call in reversed(graph.calls):
-        read = [value for value in dict.fromkeys(call.values) if value not in alive]
         unread = [value for value in call.results if value not in alive]
-        released.append([value for value in read if value.name not in graph.constants] + unread)
-        alive.update(read)
+        last: list[Value] = []
+        for value in call.values:
+            if value not in alive:
+                alive.add(value)
+                if value.name not in constants:
+                    last.append(value)
+        released.append(last + unread)
     released.append([source.value for source in graph.inputs if source.value not in alive])
     return released[::-1]
 
@@ -97,11 +102,12 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
     constants = {name: source.constant(array) for name, array in graph.constants.items()}
 
     def text(operand: Any) -> str:
-        if isinstance(operand, Value):
+        if type(operand) is Value:
             return constants.get(operand.name, operand.name)
         return "None" if operand is None else f"[{', '.join(map(text, operand))}]"
 
-    native, lines = "", {}
+    native, lines, constant = "", {}, source.constant
+    guarded = are_errors()
     first, *released = release_last_use(graph, early.targets)
     _release(source, first)
     for i, (call, values) in enumerate(zip(graph.calls, released, strict=True)):
@@ -110,18 +116,29 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
             lines[_write_update(source, call, in_place, values, text)] = call
             continue
         arguments = [text(operand) for operand in call.inputs]
-        arguments += _attributes(source, call)
-        targets = ", ".join(value.name for value in call.results)
-        kernel = source.constant(unwarned(call.kernel))
-        source.line(f"{targets} = {kernel}({', '.join(arguments)})  # {call.op.name}")
+        if call.attributes:
+            arguments += _attributes(source, call)
+        kernel = constant(unwarned(call.kernel) if guarded else call.kernel)
+        made = f"{kernel}({', '.join(arguments)})"
+        foreign = [x.name for x, other in zip(call.results, call.foreign, strict=True) if other]
+        if foreign:
+            native = native or constant(graph.device.backend.native)
+            if len(call.results) == 1:
+                made, foreign = f"{native}({made})", []
+        # What is only written needs no name.
+        written = {x: early.targets[x] for x in call.results if x in early.targets}
+        if not foreign and all(len(targets) == 1 for targets in written.values()):
+            names = [written[x][0] if x in written else x.name for x in call.results]
+            values = [value for value in values if value not in written]
+            written = {}
+        else:
+            names = [x.name for x in call.results]
+        source.line(f"{', '.join(names)} = {made}  # {call.op.name}")
         lines[source.count] = call
-        for value, foreign in zip(call.results, call.foreign, strict=True):
-            if foreign:
-                native = native or source.constant(graph.device.backend.native)
-                source.line(f"{value.name} = {native}({value.name})")
-        for value in call.results:
-            for target in early.targets.get(value, ()):
-                source.line(f"{target} = {value.name}")
+        for name in foreign:
+            source.line(f"{name} = {native}({name})")
+        for value, targets in written.items():
+            source.line(*[f"{target} = {value.name}" for target in targets])
         _release(source, values)
     return emitted(graph, text, lines)
 
@@ -172,18 +189,18 @@ def _write_update(
 
 def _attributes(source: Source, call: Call) -> list[str]:
     return [
-        f"{name}={value.name if isinstance(value, Value) else _literal(source, value)}"
+        f"{name}={value.name if type(value) is Value else _literal(source, value)}"
         for name, value in call.attributes.items()
     ]
 
 
 def _release(source: Source, values: list[Value]) -> None:
     if values:
-        source.line(f"del {', '.join(value.name for value in values)}")
+        source.line(f"del {', '.join([value.name for value in values])}")
 
 
 def _literal(source: Source, value: object) -> str:
-    if value is None or type(value) in (bool, int, str):
+    if type(value) in (int, str):
         return repr(value)
     return source.constant(value)
 
@@ -253,11 +270,11 @@ def write_explained(source: Source, graph: Graph, early: Early = NOTHING_EARLY) 
 
     The name `explain` of the code is to be an `Explained` of it; `early` as in `write_calls`.
     """
+    if not graph.calls:
+        return write_calls(source, graph, early)
     with source.block("try:"):
-        source.line("pass")
         written = write_calls(source, graph, early)
-    with source.block("except Exception as error:"):
-        source.line("explain(error)")
+    source.line("except Exception as error:", "    explain(error)")
     return written
 
 

@@ -7,7 +7,6 @@ an effect. It is made of ops of the op table, at the level at which the device h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._dispatch.arguments import is_from_signal_handler
+from pullback._once import kept_property
 from pullback.devices import Device
 from pullback.dtypes import DType, DTypeRule, Resolution
 from pullback.plugins.records import Kernel, Native
@@ -162,15 +162,15 @@ class Call(_Fields):
         """
         return self.op.shape is broadcast and self.op.accuracy in (EXACT, ROUNDED)
 
-    @cached_property
+    @kept_property
     def values(self) -> tuple[Value, ...]:
         """The values that the call reads, in order; a value that is read twice comes twice."""
         found: list[Value] = []
         for operand in (*self.inputs, *self.attributes.values()):
-            if isinstance(operand, Value):
+            if type(operand) is Value:
                 found.append(operand)
-            elif isinstance(operand, tuple):
-                found += [value for value in operand if isinstance(value, Value)]
+            elif type(operand) is tuple:
+                found += [value for value in operand if type(value) is Value]
         return tuple(found)
 
     @property

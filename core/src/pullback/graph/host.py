@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from types import CodeType, EllipsisType, MappingProxyType, NoneType
+from types import CodeType, EllipsisType, FrameType, MappingProxyType, NoneType
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -34,6 +34,10 @@ CONTAINERS: tuple[Any, ...] = (
 )
 #: Those of them that can be changed.
 CHANGEABLE = (list, dict, set, deque)
+#: Types of which no operation reads anything of the user's.
+INERT = {Tensor, bool, int, float, str, NoneType}
+#: Types whose values `same` compares; booleans are one object each.
+_BY_VALUE = {int, float, complex, str, bytes, range, tuple, frozenset}
 _VALUES = {
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, range, slice),
     *(CodeType, DType, Device, np.dtype),
@@ -67,7 +71,7 @@ class Number(NamedTuple):
 def is_plain(value: object) -> bool:
     """Returns whether a value is one that nothing changes and that holds no other object."""
     kind = type(value)
-    return kind in _VALUES or issubclass(kind, Device) or (issubclass(kind, np.generic))
+    return kind in _VALUES or issubclass(kind, (Device, np.generic))
 
 
 def is_a(value: object, kinds: Any) -> TypeGuard[Any]:
@@ -95,7 +99,13 @@ def same(value: Any, before: Any) -> bool:
         return {*map(_key, value)} == {*map(_key, before)}
     if issubclass(kind, np.generic):
         return bool(value.tobytes() == before.tobytes() and value.dtype == before.dtype)
-    return kind in (int, str, bool, bytes, range) and bool(value == before)
+    return kind in _BY_VALUE and bool(value == before)
+
+
+def is_by_identity(value: object) -> bool:
+    """Returns whether `same` compares other values with this one by identity alone."""
+    kind = type(value)
+    return kind not in _BY_VALUE and not issubclass(kind, np.generic)
 
 
 def _key(value: Any) -> Any:
@@ -150,13 +160,30 @@ def host_array_of(value: object, dtype: DType) -> np.ndarray[Any, Any]:
 
 def line_of_program() -> str:
     """The innermost line that runs now and is not the framework's: "train.py:12"."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_FRAMEWORK):
-            return f"{file.rpartition(os.sep)[2]}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        name = _PROGRAMS[frame.f_code.co_filename]
+        if name:
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
     return ""
+
+
+_MANY_FILES = 1 << 12
+
+
+class _Programs(dict[str, str]):
+    """The names of files without their folders; "" for those of the framework."""
+
+    def __missing__(self, file: str) -> str:
+        name = "" if file.startswith(_FRAMEWORK) else file.rpartition(os.sep)[2]
+        if len(self) > _MANY_FILES:  # each function that is generated has one
+            self.clear()
+        self[file] = name
+        return name
+
+
+_PROGRAMS = _Programs()
 
 
 def depth_of_program() -> int:

@@ -14,9 +14,10 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from pullback.graph.host import CONTAINERS, is_a, is_plain
+from pullback.graph.host import CONTAINERS, INERT, is_a, is_plain
 from pullback.graph.lookup import Unknown
 from pullback.graph.stack import NULL, UNKNOWN, Stack, supers_of
+from pullback.tensor import Tensor
 
 _IS_NEWER = sys.version_info >= (3, 12)
 #: Where a call has the object of a method: before the function, or from 3.13 on behind it.
@@ -82,7 +83,7 @@ _STEPS: dict[str, _Step] = {
     name: step
     for names, step in {
         "PUSH_NULL": lambda state, frame, _: state.push(NULL),
-        "LOAD_CONST LOAD_SMALL_INT": lambda state, frame, value: state.push(value),
+        "LOAD_CONST LOAD_SMALL_INT": lambda state, frame, value: state.stack.append(value),
         "LOAD_METHOD": lambda state, frame, name: _load_attr(state, frame, (name, True)),
         "IMPORT_FROM": lambda state, frame, name: state.push(
             state.places.attribute(state.peek(1), name)
@@ -127,13 +128,13 @@ def _effect_of(*names: str) -> Callable[[_Step], _Step]:
 
 
 @lru_cache(1024)
-def steps_of(code: CodeType) -> tuple[int, dict[int, tuple[_Step, Any, bool, int | None]]]:
+def steps_of(code: CodeType) -> tuple[int, dict[int, tuple[_Step | None, Any, bool, int | None]]]:
     """The offset of the first instruction that a program has written, and what to do at each.
 
     That is a function and its argument; whether the instruction is in `_DIRECT`; where exceptions
     go, the depth of the stack there.
     """
-    steps: dict[int, tuple[_Step, Any, bool, int | None]] = {}
+    steps: dict[int, tuple[_Step | None, Any, bool, int | None]] = {}
     whole: Any = dis.Bytecode(code)
     depths = {entry.target: entry.depth + entry.lasti + 1 for entry in whole.exception_entries}
     prefixes: list[int] = []
@@ -148,16 +149,16 @@ def steps_of(code: CodeType) -> tuple[int, dict[int, tuple[_Step, Any, bool, int
         for offset in (*prefixes, instruction.offset):
             # The interpreter of 3.11 calls for the first of the two only, later ones for both.
             is_called = offset == instruction.offset or not _IS_NEWER
-            run, argument = step if is_called else (_plain, (0, 0))
+            run, argument = step if is_called else (None, None)
             steps[offset] = run, argument, instruction.opname in _DIRECT, depths.get(offset)
         prefixes = []
     return next(iter(offsets[1:]), 0), steps
 
 
-def _step_of(instruction: dis.Instruction, code: CodeType, behind: int) -> tuple[_Step, Any]:
+def _step_of(instruction: dis.Instruction, code: CodeType, behind: int) -> tuple[_Step | None, Any]:
     name, number = instruction.opname, instruction.arg or 0
     if name in _PLAIN:
-        return _plain, _PLAIN[name]
+        return (_plain if any(_PLAIN[name]) else None), _PLAIN[name]
     argument = instruction.argval
     if name in _AS_TEXT:
         argument = instruction.argrepr
@@ -188,11 +189,10 @@ def _forget(state: Stack, frame: FrameType, _: object) -> None:
 
 def _push_callable(state: Stack, value: object, is_called: bool) -> None:
     """Puts a value on top, with the room beside it that a call needs."""
-    if is_called and not _BEHIND:
-        state.push(NULL)
-    state.push(value)
-    if is_called and _BEHIND:
-        state.push(NULL)
+    if is_called:
+        state.stack += (value, NULL) if _BEHIND else (NULL, value)
+    else:
+        state.stack.append(value)
 
 
 @_effect_of("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
@@ -213,7 +213,7 @@ def _load(state: Stack, frame: FrameType, name: str) -> None:
         # From 3.12 on also to have the cell, for a function that is made now.
         for function in state.functions:
             state.places.cell(function, name)
-    state.push(frame.f_locals.get(name, UNKNOWN))
+    state.stack.append(frame.f_locals.get(name, UNKNOWN))
 
 
 @_effect_of("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
@@ -365,6 +365,9 @@ def _operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
         _get_item(state, frame, None)
         return
     left, right = state.pops(2)
+    if type(left) in INERT and type(right) in INERT and Tensor in (type(left), type(right)):
+        state.push(UNKNOWN)
+        return
     if type(left) is str and type(right) is str and operator == "+":
         state.push(left + right)  # such as the name of an attribute
         return

@@ -35,6 +35,7 @@ from pullback.tensor import Tensor
 FRAMEWORK = __name__.partition(".")[0]
 #: The file of Python's imports.
 IMPORTS = "<frozen importlib"
+_OWN = (f"{FRAMEWORK}.", f"{FRAMEWORK}_")
 _SKIPPED = ("<pullback ", IMPORTS)
 #: What a lookup returns that finds nothing.
 ABSENT = object()
@@ -82,6 +83,17 @@ class Found(NamedTuple):
 
     base: type
     value: Any
+
+
+def has(kind: type, name: str) -> bool:
+    """Returns whether a class has something under a name."""
+    return find(kind, name) is not None if kind.__flags__ & HEAP_TYPE else _has(kind, name)
+
+
+@functools.cache
+def _has(kind: type, name: str) -> bool:
+    """The same for a class in C, which does not change."""
+    return find(kind, name) is not None
 
 
 def find(kind: type, name: str, after: type | None = None) -> Found | None:
@@ -201,6 +213,8 @@ def _is_input(kind: type) -> bool:
 def is_iterator(value: object) -> bool:
     """Returns whether a value is an iterator whose next value nobody else knows."""
     kind = type(value)
+    if not has(kind, "__next__"):
+        return False
     found = find(kind, "__next__")
     if found is None or is_a(found.value, FunctionType):
         return found is not None and is_framework(kind)
@@ -230,9 +244,7 @@ def hides_state(kind: type, name: str) -> bool:
 def is_data_descriptor(value: object) -> bool:
     """Returns whether a value in a class goes before what an object has itself."""
     kind = type(value)
-    return find(kind, "__get__") is not None and (
-        find(kind, "__set__") is not None or find(kind, "__delete__") is not None
-    )
+    return has(kind, "__get__") and (has(kind, "__set__") or has(kind, "__delete__"))
 
 
 def is_simple(key: object) -> bool:
@@ -333,7 +345,4 @@ def is_foreign_array(kind: type) -> bool:
 
 def is_framework_code(code: types.CodeType, space: dict[str, Any]) -> bool:
     """Returns whether a function is the framework's or a backend's, or of Python's imports."""
-    name = str(space.get("__name__"))
-    return name.startswith((f"{FRAMEWORK}.", f"{FRAMEWORK}_")) or code.co_filename.startswith(
-        _SKIPPED
-    )
+    return str(space.get("__name__")).startswith(_OWN) or code.co_filename.startswith(_SKIPPED)

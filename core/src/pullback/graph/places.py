@@ -25,6 +25,7 @@ from pullback._symbols import Break
 from pullback.graph.host import (
     CHANGEABLE,
     CONTAINERS,
+    INERT,
     Guard,
     contents,
     is_a,
@@ -140,9 +141,9 @@ class Places:
 
     def register(self, value: object, path: str) -> Any:
         """Notes that an object comes from outside; returns it."""
-        if is_plain(value) or id(value) in self._known or id(value) in self._made:
+        if type(value) in INERT or id(value) in self._known or id(value) in self._made:
             return value
-        if is_input(value):
+        if is_plain(value) or is_input(value):
             return value
         self._known[id(value)] = value, path
         if type(value).__module__ == "decimal":
@@ -199,6 +200,8 @@ class Places:
         if name not in names or function.__closure__ is None:
             return
         cell = function.__closure__[names.index(name)]
+        if (getattr, id(cell), "cell_contents") in self._guards:
+            return
         try:
             value = cell.cell_contents
         except ValueError:
@@ -222,8 +225,8 @@ class Places:
         for place in (space, builtins):
             if name in place:
                 value = place[name]
-                if (id(place), name) not in self._written:
-                    key = dict.get, id(place), name
+                key = dict.get, id(place), name
+                if key not in self._guards and (id(place), name) not in self._written:
                     self.add(key, place.get, (name,), value, f"the global {name}")
                     self.register(value, name)
                 return value
@@ -360,7 +363,9 @@ class Places:
         Returns:
             The objects from outside that it may find.
         """
-        if is_a(value, Unknown):
+        if type(value) in INERT:
+            return ()
+        if type(value) is Unknown:
             self.check(value)
             return tuple(
                 each

@@ -27,6 +27,7 @@ from pullback.graph.host import (
     array_of,
     contents,
     host_array_of,
+    is_by_identity,
     kind_of_value,
     replace,
     same,
@@ -275,15 +276,18 @@ class ProgramWriter:
         )
 
     def _check_guards(self) -> None:
-        source = self._source
+        """One test of all guards: to compile many takes twice as long."""
+        source, tests = self._source, [*map(self._guard_test, self._program.guards)]
+        if not tests:
+            return
         with source.block("try:"):
-            source.line("pass")
-            for guard in self._program.guards:
-                self._check_guard(guard)
+            source.line(f"if ({tests[0]}", *[f" or {test}" for test in tests[1:]])
+            source.line("):", f"    {self._code.miss}")
         # Such as an attribute that has been deleted.
         source.line("except Exception:", f"    {self._code.miss}")
 
-    def _check_guard(self, guard: Guard) -> None:
+    def _guard_test(self, guard: Guard) -> str:
+        """The test that a guard does not hold."""
         constant = self._source.constant
         function, arguments, value, _ = guard
         if (
@@ -291,8 +295,7 @@ class ProgramWriter:
             and type(arguments[0]) is list
             and len(cast("Any", value)) <= UNROLLED
         ):
-            self._check_items(arguments[0], cast("tuple[Any, ...]", value))
-            return
+            return self._items_test(arguments[0], cast("tuple[Any, ...]", value))
         if function is getattr and _is_name(arguments[1]):
             now = f"{constant(arguments[0])}.{arguments[1]}"
         elif function is operator.contains:
@@ -304,19 +307,21 @@ class ProgramWriter:
             now = f"{constant(function.__self__)}[{constant(arguments[0])}]"
         else:
             now = f"{constant(function)}({', '.join(map(constant, arguments))})"
-        before = constant(value)
-        if value is None or type(value) in (bool, type):
-            self._miss_if(f"{now} is not {before}")
-        else:
-            self._miss_if(f"(now := {now}) is not {before} and not same(now, {before})")
+        return self._other_test(now, value)
 
-    def _check_items(self, container: list[Any], items: tuple[Any, ...]) -> None:
-        """Checks the items of a list, which is faster one by one than as a tuple of them."""
+    def _other_test(self, now: str, value: object) -> str:
+        """The test that an expression has another value than this one."""
+        before = self._source.constant(value)
+        if is_by_identity(value):
+            return f"{now} is not {before}"
+        return f"(now := {now}) is not {before} and not same(now, {before})"
+
+    def _items_test(self, container: list[Any], items: tuple[Any, ...]) -> str:
+        """The test of the items of a list, which is faster one by one than as a tuple of them."""
         text = self._source.constant(container)
         test = [f"len({text}) != {len(items)}"]
-        for i, before in enumerate(map(self._source.constant, items)):
-            test.append(f"(now := {text}[{i}]) is not {before} and not same(now, {before})")
-        self._miss_if(" or ".join(test))
+        test += [self._other_test(f"{text}[{i}]", before) for i, before in enumerate(items)]
+        return " or ".join(test)
 
     def _check_tape(self, joint: Joint) -> None:
         """Checks that the tape outside sees what it saw when the program was made."""

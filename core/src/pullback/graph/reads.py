@@ -24,6 +24,7 @@ from pullback.graph.lookup import (
     Unknown,
     find,
     generator_of,
+    has,
     has_drawn,
     has_own,
     hides_state,
@@ -67,7 +68,7 @@ class Reads(Places):
             plain: whether it is read past the `__getattribute__` of a class.
         """
         kind = type(owner)
-        if is_a(owner, Unknown):
+        if type(owner) is Unknown:
             self.check(owner)
             values = [self.attribute(candidate, name) for candidate in owner.candidates]
             if owner.kind is not None:
@@ -85,11 +86,12 @@ class Reads(Places):
         space = space_of(owner)
         if name in space:
             self.reject_lent(owner, name)
-        if not plain and in_python(kind, "__getattribute__"):
+        if not plain and _getattribute_of(kind) and in_python(kind, "__getattribute__"):
             self.special_of(kind, "__getattribute__")
             return Unknown((owner,) if outside else ())
         found = find(kind, name)
-        self.kind_of(owner)
+        if not is_framework(kind):
+            self.kind_of(owner)
         if found is not None and is_data_descriptor(found.value):
             return self._described(owner, name, found)
         if name in space:
@@ -103,7 +105,7 @@ class Reads(Places):
             if kind.__flags__ & HEAP_TYPE:
                 self.special_of(kind, "__getattr__")
             return Unknown((owner,) if outside else ())
-        if find(type(found.value), "__get__") is not None:
+        if has(type(found.value), "__get__"):
             if outside and hasattr(owner, "__dict__") and not is_framework(kind):
                 self.absent(space, name, f"{self.path(owner)}.{name}")
             return self._described(owner, name, found)
@@ -310,6 +312,8 @@ class Reads(Places):
 
     def called(self, callee: Any, args: list[Any], named: Any = ()) -> Any:
         """Reads what a call reads of its arguments, of what is not followed; its result."""
+        if type(callee) is FunctionType:
+            return self._handed(callee, "", args, named)
         owner = callee.__self__ if is_a(callee, _BOUND) else None
         name = callee.__name__ if is_a(callee, (*_BOUND, *_UNBOUND)) else ""
         if is_a(callee, _UNBOUND) and args and name not in ("__setattr__", "__getattribute__"):
@@ -332,6 +336,10 @@ class Reads(Places):
             return self.register(callee(), f"{self.path(callee)}()")
         elif any(callee is each for each in _MAKING) and all(map(is_plain, args)):
             return callee(*args)
+        return self._handed(callee, name, args, named)
+
+    def _handed(self, callee: Any, name: str, args: list[Any], named: Any) -> Unknown:
+        """Reads what code that is not followed reads of its arguments; its result."""
         values = [callee, *args, *named] if not is_a(callee, type) else [*args, *named]
         values = [value for value in values if not is_plain(value) and not is_input(value)]
         for value in values:
@@ -476,6 +484,11 @@ _EXACT: dict[Any, Callable[..., Any]] = {
     callable: Reads._nothing,
     operator.getitem: Reads.item,
 }
+
+
+def _getattribute_of(kind: type) -> bool:
+    """Returns whether a class may have a way of its own to find attributes."""
+    return type.__getattribute__(kind, "__getattribute__") is not object.__getattribute__
 
 
 def _is_deep(callee: object, name: str) -> bool:

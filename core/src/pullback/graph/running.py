@@ -46,6 +46,8 @@ def prepare(graph: Graph) -> Graph:
 
 def without_residuals(graph: Graph) -> Graph:
     """The graph with kernels that leave out residuals which no call reads, where they can."""
+    if not any(call.op.residuals for call in graph.calls):
+        return graph
     read = set(graph.ends)
     for call in graph.calls:
         read.update(call.values)
@@ -81,11 +83,13 @@ def _prepared(graph: Graph, call: Call, weights: Mapping[Value, Any]) -> Call:
     symbolic = any(isinstance(value, Value) for value in call.attributes.values())
     if symbolic or not op.in_table:
         return call
-    backend = graph.device.backend
+    backend, kernel = graph.device.backend, call.kernel
+    assert kernel is not None
+    has_hook = type(backend).prepare is not Backend.prepare or hasattr(kernel, "prepare")
+    if not weights and not has_hook:
+        return call
     kinds = [each(_kind, operand) for operand in call.inputs]
     about = kinds, call.attributes
-    kernel = call.kernel
-    assert kernel is not None
     made = _made(graph, op.name, "prepare", lambda: backend.prepare(op, kernel, *about))
     owners = {
         i: weights[value]
@@ -125,6 +129,8 @@ def _kind(value: Value) -> Kind:
 
 def updates_last(graph: Graph) -> Graph:
     """The graph with the calls at its end whose results are only written."""
+    if not graph.writes:
+        return graph
     only_written = _only_written(graph)
     updates = [call for call in graph.calls if _is_update(call, only_written)]
     if not updates:
@@ -190,8 +196,7 @@ def _only_written(graph: Graph) -> set[Value]:
 
 
 def _is_update(call: Call, only_written: set[Value]) -> bool:
-    cannot_fail = call.op.update or call.ignores_layout
-    return cannot_fail and only_written.issuperset(call.results)
+    return only_written.issuperset(call.results) and (call.op.update or call.ignores_layout)
 
 
 # Compiled by a backend ----------------------------------------------------------------------------

@@ -7,6 +7,8 @@ what it records.
 
 from __future__ import annotations
 
+import itertools
+import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,6 +102,10 @@ class _Table(dict[Any, Kernel]):
         return kernel
 
 
+#: The number of elements up to which a value computed from constants becomes a constant.
+LARGEST_CONSTANT = 1 << 14
+#: Whether the only result of a kernel is made an array of.
+_NATIVE, _FOREIGN = (False,), (True,)
 #: The ops by their index.
 _OPS: dict[int, Op] = {}
 #: The framework's ops whose results have shapes that do not depend on values, as far as is known.
@@ -130,6 +136,7 @@ class Trace(Backend):
         #: How many calls have been recorded, also those that are a part of others.
         self._count = 0
         self._constants: dict[str, Native] = {}
+        self._numbers = itertools.count()
         #: False if values were read: the recorded calls may then depend on them.
         self.sound = True
         self.device = traced = StandIn()
@@ -164,10 +171,11 @@ class Trace(Backend):
 
     def close(self) -> None:
         """Forgets the numbers that ops keep as tensors of this device for calls to come."""
+        device = self.device
         for table in self._tables.values():
             scalars = table.op.scalars
-            for key in list(scalars) if scalars else ():
-                if any(part is self.device for part in key[:3]):
+            if scalars:
+                for key in [k for k in [*scalars] if k[0] is device or (k[2:] and k[2] is device)]:
                     scalars.pop(key, None)
 
     # What dispatch asks of a backend --------------------------------------------------------------
@@ -182,29 +190,52 @@ class Trace(Backend):
         self, op: Op, kernel: Kernel, /, *inputs: Traced | list[Traced] | None, **attributes: Any
     ) -> Traced | tuple[Traced, ...]:
         native = [x.array if type(x) is Traced else each(_array, x) for x in inputs]
-        plain, symbolic = self._attributes(attributes)
+        plain, symbolic = self._attributes(attributes) if attributes else (attributes, attributes)
         result = self._call(kernel, native, plain)
         arrays = native_arrays(op, self._real_device, kernel, native, result)
-        several = isinstance(result, (tuple, list))
-        foreign = tuple(map(is_not, arrays, result if several else (result,)))
-        if several and len(arrays) == 1:
-            kernel = partial(_only_result, kernel)
         if op not in _FIXED and _depends_on_values(op, inputs, plain):
             self._looked_at(f"calls {op.name}, whose shape depends on values")
-        results = self._values(arrays, several=several)
         operands = tuple([x.value if type(x) is Traced else operand_of(x) for x in inputs])
-        self._calls.append(Call(op, kernel, operands, symbolic, results, foreign, self._origin()))
-        traced = tuple(map(self._new, arrays, results))
-        return traced if several else traced[0]
-
-    def _values(self, arrays: Sequence[Native], *, several: bool) -> tuple[Value, ...]:
-        """The values of the results of a call."""
         name = f"v{self._count}"
         self._count += 1
-        if not several:
+        if type(result) is not tuple and type(result) is not list:
             (array,) = arrays
-            return (Value(name, tuple(array.shape), array.dtype),)
-        return tuple([Value(f"{name}_{i}", tuple(x.shape), x.dtype) for i, x in enumerate(arrays)])
+            values: tuple[Value, ...] = (Value(name, tuple(array.shape), array.dtype),)
+            foreign: tuple[bool, ...] = _FOREIGN if array is not result else _NATIVE
+        else:
+            values = _values(name, arrays)
+            foreign = tuple(map(is_not, arrays, result))
+            if len(arrays) == 1:
+                kernel = partial(_only_result, kernel)
+        if self._is_constant(op, operands, attributes, values):
+            self._constants.update(zip([value.name for value in values], arrays, strict=True))
+        else:
+            call = Call(op, kernel, operands, symbolic, values, foreign, self._origin())
+            self._calls.append(call)
+        if type(result) is not tuple and type(result) is not list:
+            return self._new(arrays[0], values[0])
+        return tuple(map(self._new, arrays, values))
+
+    def _is_constant(
+        self,
+        op: Op,
+        operands: Sequence[Operand],
+        attributes: Mapping[str, Any],
+        results: Sequence[Value],
+    ) -> bool:
+        """Returns whether a call depends on constants only, so that small results are, too."""
+        constants = self._constants
+        for operand in operands:
+            for value in operand if type(operand) is tuple else (operand,):
+                if type(value) is not Value or value.name not in constants:
+                    return False
+        # What only graphs call may be Python, which is called at each run.
+        return (
+            op.in_table
+            and not op.is_ordered
+            and DrawnInt not in map(type, attributes.values())
+            and all(math.prod(value.shape) <= LARGEST_CONSTANT for value in results)
+        )
 
     def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
         """Records the calls of another graph; returns its outputs."""
@@ -246,7 +277,7 @@ class Trace(Backend):
         return self._constant(self._real.from_host(array, device, copy=copy))
 
     def _constant(self, native: Native) -> Traced:
-        name = f"c{len(self._constants)}"
+        name = f"c{next(self._numbers)}"
         self._constants[name] = native
         return self._new(native, Value(name, tuple(native.shape), native.dtype))
 
@@ -362,11 +393,13 @@ class FunctionTrace(Trace):
     def kernel(self, op_name: str, dtype: DType | None) -> Kernel | None:
         """The kernel of the real device; for a composite with a rule its body is one."""
         kernel = super().kernel(op_name, dtype)
+        if kernel is not None:
+            return kernel
         op = OPS[op_name]
         places = any(attribute.form == "DeviceLike" for attribute in op.attributes)
-        if kernel is None and op.rules and not op.primitive and not places:
+        if op.rules and not op.primitive and not places:
             return partial(unseen(self._run_body) if op.own else self._run_body, op)
-        return kernel
+        return None
 
     def _run_body(self, op: Op, /, *inputs: Any, **attributes: Any) -> Any:
         """Records a composite as one call with the calls of its body inside."""
@@ -386,11 +419,14 @@ class FunctionTrace(Trace):
         results = [tensor._array for tensor in found]
         operands = tuple(map(operand_of, inputs))
         values = [traced.value for traced in results]
+        if all(value.name in self._constants for value in values):
+            return tuple(results) if several else results[0]
         whole = Graph(self._real_device, (), (), (), self._constants)
         body = body_of(whole, self._calls[begin:], operands, values)
         if body is not None:
             arrays = [traced.array for traced in results]
-            made = self._values(arrays, several=several)
+            made = _values(f"v{self._count}", arrays)
+            self._count += 1
             plain = (False,) * len(made)
             call = Call(op, body, operands, attributes, made, plain, self._origin())
             self._calls[begin:] = [call]
@@ -405,9 +441,9 @@ class FunctionTrace(Trace):
         if self._renewed is not None:
             inputs = tuple(each(self._renew, x) for x in inputs)
         if not op.own:  # its rules are followed
-            return super()._run(op, kernel, *inputs, **attributes)
+            return Trace._run(self, op, kernel, *inputs, **attributes)
         with uncaptured():
-            return super()._run(op, kernel, *inputs, **attributes)
+            return Trace._run(self, op, kernel, *inputs, **attributes)
 
     def _call(self, kernel: Kernel, inputs: list[Any], attributes: Mapping[str, Any]) -> Any:
         if LOCAL.state.capture is None:
@@ -419,9 +455,9 @@ class FunctionTrace(Trace):
     def _attributes(
         self, attributes: dict[str, Any]
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        drawn = {name: v for name, v in attributes.items() if type(v) is DrawnInt}
-        if not drawn:
+        if DrawnInt not in map(type, attributes.values()):
             return attributes, attributes
+        drawn = {name: v for name, v in attributes.items() if type(v) is DrawnInt}
         plain = {name: int(value) for name, value in drawn.items()}
         symbols = {name: value.symbol for name, value in drawn.items()}
         return {**attributes, **plain}, {**attributes, **symbols}
@@ -475,6 +511,11 @@ def operand_of(value: Traced | list[Traced] | None) -> Operand:
     if isinstance(value, list):
         return tuple(item.value for item in value)
     return None if value is None else value.value
+
+
+def _values(name: str, arrays: Sequence[Native]) -> tuple[Value, ...]:
+    """The values of the results of a call."""
+    return tuple([Value(f"{name}_{i}", tuple(x.shape), x.dtype) for i, x in enumerate(arrays)])
 
 
 def _depends_on_values(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -64,11 +65,17 @@ def traced(
         Break: if the function does what a program cannot do.
         Late: for an error that comes when the function has returned.
     """
-    for _ in range(_TRIES):
-        try:
-            return _traced_once(f, name, signature, commit, outside, seen, compares)
-        except _Missed:
-            continue
+    # What a collection calls is no part of the function; and nearly all that a trace makes ends
+    # with it, without one.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(_TRIES):
+            with suppress(_Missed):
+                return _traced_once(f, name, signature, commit, outside, seen, compares)
+    finally:
+        if collects:
+            gc.enable()
     raise Break(
         "runs where this Python does not say what it runs",
         "capture it where no debugger and no other tool has set sys.settrace meanwhile",

@@ -21,7 +21,7 @@ from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackTyp
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
-from pullback.graph.host import is_a
+from pullback.graph.host import INERT, is_a
 from pullback.graph.instructions import steps_of
 from pullback.graph.lookup import IMPORTS, find, is_framework_code, is_iterator
 from pullback.graph.reads import Reads
@@ -88,13 +88,9 @@ class Watch:
         self.missed = False
         self._before: Any = None
         self._outer: object = None
-        self._collects = False
 
     def __enter__(self) -> None:
         self._before = sys.gettrace()
-        # What it calls when it collects is no part of the function.
-        self._collects = gc.isenabled()
-        gc.disable()
         sys._getframe().f_trace_opcodes = True  # which Python 3.12 wants to know before
         state = LOCAL.state
         self._outer, state.follower = state.follower, None
@@ -115,8 +111,6 @@ class Watch:
         self.missed |= error is None and sys.gettrace() != self._called
         sys.settrace(self._before)
         LOCAL.state.follower = self._outer
-        if self._collects:
-            gc.enable()
         self._states.clear()
 
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
@@ -126,10 +120,11 @@ class Watch:
         if known is not None:
             if known[1]:
                 self.places.chains(frame.f_locals[code.co_varnames[0]], known[1])
-            caller, self.caller = self.caller, None
+            frame.f_trace_lines = False
+            caller = self.caller
             if caller is None:
                 return None
-            frame.f_trace_lines = False
+            self.caller = None
             return caller.result_of_framework
         state = self._states.get(frame)
         if state is None:
@@ -249,11 +244,10 @@ class _Followed(Stack):
     def step(self, frame: FrameType, event: str, arg: object) -> Any:
         """Is called by the interpreter."""
         if event == "opcode":
-            at = frame.f_lasti
+            at, watch = frame.f_lasti, self.watch
             if not self._is_seen:
                 self._is_seen = True
-                self.watch.missed |= at > self._first
-            watch = self.watch
+                watch.missed |= at > self._first
             if watch.missed:
                 return self.step  # what is known is not enough: the function runs once more
             if self.branch is not None:
@@ -266,7 +260,8 @@ class _Followed(Stack):
                 # An exception has come here.
                 self.fit(depth)
             watch.caller = self
-            run(self, frame, argument)
+            if run is not None:
+                run(self, frame, argument)
         elif event == "return":
             self.watch.caller = None
             self.watch.missed |= not self._is_seen
@@ -281,7 +276,9 @@ class _Followed(Stack):
 
     def result_of_framework(self, frame: FrameType, event: str, arg: object) -> Any:
         """Is called for frames of the framework that this one calls."""
-        if event == "return":
+        if event == "return" and type(arg) in INERT:
+            self.returned.append(arg)
+        elif event == "return":
             parts = [arg]
             if is_a(arg, (list, tuple)):
                 parts.extend(arg)  # a tuple may have an addition of its own

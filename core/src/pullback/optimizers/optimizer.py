@@ -13,7 +13,15 @@ from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.arguments import as_float, as_list, as_str
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce, capturing, computed, decided, paused
+from pullback._dispatch.recording import (
+    LOCAL,
+    announce,
+    capturing,
+    computed,
+    decided,
+    paused,
+    unfollowed,
+)
 from pullback._symbols import TRACES
 from pullback.graph.eval_shape import has_shapes_alone
 from pullback.ops.arithmetic import clip
@@ -225,6 +233,10 @@ class Optimizer(Configurable):
         checked = checked_pairs(pairs)
         self._restored.clear()
         if TRACES.count:
+            if LOCAL.state.follower is not None and self._runs_alone(checked):
+                with unfollowed():
+                    self.apply_gradients(checked)
+                return
             announce(self, self.update, settings=steering)
         with paused():
             if self.accumulate_steps > 1:
@@ -244,6 +256,14 @@ class Optimizer(Configurable):
             if self.ema_decay is not None:
                 self._move_averages(self.ema_decay)
         self._step.set(step)
+
+    def _runs_alone(self, pairs: Pairs) -> bool:
+        """Returns whether a step runs no function of the user's, such as a schedule."""
+        kinds = {type(self), *(type(variable) for _, variable in pairs)}
+        functions = [self._no_decay.decide, *vars(self).values()]
+        return not any(map(callable, functions)) and all(
+            kind.__module__.startswith("pullback.") for kind in kinds
+        )
 
     def update(self, variable: Variable, gradient: Tensor, rate: Scalar, step: int) -> None:
         """Moves one variable by the op; override it for an algorithm that is more than an op."""

@@ -240,28 +240,28 @@ class PerVariable:
 class WeightDecayMask:
     """The variables that are excluded from weight decay."""
 
-    __slots__ = ("_decide", "_variables")
+    __slots__ = ("_variables", "decide")
 
     #: The variables belong to a model; they are saved there.
     opaque_state = True
 
     def __init__(self, excluded: WeightDecayMaskLike) -> None:
-        self._decide = excluded if callable(excluded) else None
+        self.decide = excluded if callable(excluded) else None
         if excluded is None or callable(excluded):
             excluded = ()
         listed = as_list(excluded, "no_decay", "variables")
         self._variables = {id(variable): variable for variable in listed}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightDecayMask:
-        if self._decide is not None:
-            return WeightDecayMask(copy.deepcopy(self._decide, memo))
+        if self.decide is not None:
+            return WeightDecayMask(copy.deepcopy(self.decide, memo))
         return WeightDecayMask([copy.deepcopy(v, memo) for v in self._variables.values()])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By identity: the variables are others where they are loaded.
-        return WeightDecayMask, (self._decide or [*self._variables.values()],)
+        return WeightDecayMask, (self.decide or [*self._variables.values()],)
 
     def __contains__(self, variable: Variable) -> bool:
-        if self._decide is not None:
-            return bool(self._decide(variable))
+        if self.decide is not None:
+            return bool(self.decide(variable))
         return id(variable) in self._variables

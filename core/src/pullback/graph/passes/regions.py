@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
+from pullback._once import kept_property
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Fused, Graph, Value
 from pullback.plugins.backend import Backend
@@ -68,7 +68,7 @@ def _fused(graph: Graph, fuser: Fuser) -> Sequence[Call]:
 class Region(Graph):
     """The calls of a group as a graph of their own, as `fuse` of a backend gets them."""
 
-    @cached_property
+    @kept_property
     def _run(self) -> Kernel:
         return emit(self, "region")
 

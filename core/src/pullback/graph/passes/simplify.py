@@ -5,24 +5,17 @@ The passes know ops by their definitions, and no op by its name.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from pullback._tree import each, leaves
-from pullback.devices import Device
+from pullback._once import kept_property
+from pullback._tree import leaves
 from pullback.dtypes import is_complex
 from pullback.graph.emit import emit
 from pullback.graph.graph import Argument, Call, Graph, NotTraceableError, Value, frozen
-from pullback.plugins.records import Native
 from pullback.shapes import broadcast
 from pullback.spec import EXACT
-
-#: The number of elements up to which a value computed from constants becomes a constant.
-LARGEST_CONSTANT = 1 << 14
-
 
 #: What gives the values that a call computes, where they need not be computed; else None.
 Rule: TypeAlias = Callable[[Call], "Sequence[Value] | None"]
@@ -36,9 +29,8 @@ def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
         any_layout: whether the memory layout of what it computes may be another one.
     """
     while True:
-        constants = dict(graph.constants)
-        graph = _without(graph, _identity, _Alike(), _Folded(graph.device, constants))
-        shorter = drop_identity_elements(graph._replace(constants=constants), any_layout=any_layout)
+        graph = _without(graph, _identity, _Alike())
+        shorter = drop_identity_elements(graph, any_layout=any_layout)
         # Calls that were made unlike by an identity element are found alike the second time.
         if len(shorter.calls) == len(graph.calls):
             return drop_dead(shorter)
@@ -48,12 +40,6 @@ def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
 def common_subexpressions(graph: Graph) -> Graph:
     """Calls of one op with equal attributes on the same values become one call."""
     return _without(graph, _Alike())
-
-
-def fold_constants(graph: Graph) -> Graph:
-    """Runs the calls that depend on constants only; their results are constants, if small."""
-    constants = dict(graph.constants)
-    return _without(graph, _Folded(graph.device, constants))._replace(constants=constants)
 
 
 def drop_identities(graph: Graph) -> Graph:
@@ -69,21 +55,32 @@ def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
     order. So the call stays where its layout comes to a call whose bits depend on layouts, and
     where it leaves the graph, unless it may have any layout there.
     """
+    if not graph.constants:
+        return graph
     filled = _Filled(graph)
-    by_layout: set[Value] = set() if any_layout else set(graph.ends)
-    for call in reversed(graph.calls):
-        # Elementwise kernels hand the layout of their inputs on.
-        if not call.ignores_layout or not by_layout.isdisjoint(call.results):
-            by_layout.update(call.values)
+    by_layout: set[Value] | None = None
 
     def rule(call: Call) -> Sequence[Value] | None:
+        nonlocal by_layout
         filled.learn(call)
         unchanged = filled.unchanged_input(call)
-        if unchanged is None or (call.results[0] in by_layout and not filled.is_alike(call)):
+        if unchanged is None:
             return None
-        return (unchanged,)
+        if by_layout is None:
+            by_layout = _read_by_layout(graph, any_layout=any_layout)
+        return None if call.results[0] in by_layout and not filled.is_alike(call) else (unchanged,)
 
     return _without(graph, rule)
+
+
+def _read_by_layout(graph: Graph, *, any_layout: bool) -> set[Value]:
+    """The values whose memory layout the bits of a result depend on."""
+    found: set[Value] = set() if any_layout else set(graph.ends)
+    for call in reversed(graph.calls):
+        # Elementwise kernels hand the layout of their inputs on.
+        if not call.ignores_layout or not found.isdisjoint(call.results):
+            found.update(call.values)
+    return found
 
 
 def _without(graph: Graph, *rules: Rule) -> Graph:
@@ -91,7 +88,8 @@ def _without(graph: Graph, *rules: Rule) -> Graph:
     same: dict[Value, Value] = {}
     calls = []
     for call in graph.calls:
-        call = with_inputs(call, same)
+        if same:
+            call = with_inputs(call, same)
         for rule in rules:
             values = rule(call)
             if values is not None:
@@ -126,33 +124,6 @@ class _Alike:
                 return None
         before.append(call)
         return None
-
-
-class _Folded:
-    """Runs calls that depend on constants only, and adds their results to the constants."""
-
-    def __init__(self, device: Device, constants: dict[str, Native]) -> None:
-        self._native = device.backend.native
-        self._constants = constants
-
-    def __call__(self, call: Call) -> Sequence[Value] | None:
-        """The results of a call, if they are constants now."""
-        constants = self._constants
-        # What only graphs call may be Python, which is called at each run.
-        if (
-            not all(value.name in constants for value in call.values)
-            or not call.op.in_table
-            or call.op.is_ordered
-            or any(isinstance(value, Value) for value in call.attributes.values())
-            or any(math.prod(value.shape) > LARGEST_CONSTANT for value in call.results)
-        ):
-            return None
-        operands = [each(lambda value: constants[value.name], x) for x in call.inputs]
-        result = call.kernel(*operands, **call.attributes)
-        arrays = result if len(call.results) > 1 else [result]
-        for value, array, foreign in zip(call.results, arrays, call.foreign, strict=True):
-            constants[value.name] = self._native(array) if foreign else array
-        return call.results
 
 
 def _identity(call: Call) -> Sequence[Value] | None:
@@ -197,13 +168,14 @@ class _Filled:
         element = call.op.identity_element
         if element is None:
             return None
-        x1, x2 = call.inputs
-        assert isinstance(x1, Value)
-        assert isinstance(x2, Value)
-        if is_complex(self._backend.public_dtypes[x1.dtype]):
-            return None
+        x1, x2 = call.values
         for neutral, unchanged in ((x1, x2), (x2, x1)):
-            if neutral.shape in ((), unchanged.shape) and self._is_filled(neutral, element):
+            if (
+                self._sources.get(neutral.name, neutral.name) in self._constants
+                and neutral.shape in ((), unchanged.shape)
+                and not is_complex(self._backend.public_dtypes[x1.dtype])
+                and self._is_filled(neutral, element)
+            ):
                 return unchanged
         return None
 
@@ -219,9 +191,8 @@ class _Filled:
         key = self._sources.get(value.name, value.name), number
         known = self._known.get(key)
         if known is None:
-            array = self._constants.get(key[0])
-            known = array is not None and bool((self._backend.to_host(array) == number).all())
-            self._known[key] = known
+            array = self._backend.to_host(self._constants[key[0]])
+            known = self._known[key] = bool((array == number).all())
         return known
 
 
@@ -284,7 +255,7 @@ class Body:
         self.graph = graph
         self._positions = positions
 
-    @cached_property
+    @kept_property
     def _run(self) -> FunctionType:
         return emit(self.graph)
 
