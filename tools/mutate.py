@@ -28,7 +28,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -44,6 +44,13 @@ COMPARED = {
 }  # fmt: skip
 COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*",
             ast.Mod: "+", ast.BitOr: "&", ast.BitAnd: "|", ast.Pow: "*"}  # fmt: skip
+#: Functions of array libraries that take one another's place.
+EXCHANGED = dict([pair for a, b in (
+    ("maximum", "minimum"), ("max", "min"), ("floor", "ceil"), ("any", "all"), ("sin", "cos"),
+    ("add", "subtract"), ("less", "greater"), ("exp", "expm1"), ("log", "log1p"),
+    ("zeros", "ones"), ("float32", "float64"), ("left_shift", "right_shift"), ("sum", "mean"),
+    ("argmax", "argmin"), ("logical_and", "logical_or"), ("shape", "strides"),
+) for pair in ((a, b), (b, a))])  # fmt: skip
 #: Where the tests are that judge.
 FOLDERS = ("dispatch", "autodiff", "graph", "data", "checkpoint")
 #: At most so many tests for a mutant.
@@ -106,6 +113,10 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield "constant", str(not value)
         case ast.Constant(value=int(value)):
             yield "off by one", str(value + 1)
+        case ast.Constant(value=float(value)):
+            yield "number", repr(value * 1.5 if value else 1.0)
+        case ast.Attribute(value=owner, attr=name, ctx=ast.Load()) if name in EXCHANGED:
+            yield "function", f"{ast.unparse(owner)}.{EXCHANGED[name]}"
         case ast.IfExp(test=test, body=body, orelse=orelse):
             parts = (ast.unparse(orelse), ast.unparse(test), ast.unparse(body))
             yield "condition", "({} if {} else {})".format(*parts)
@@ -140,10 +151,10 @@ def left_out(tree: ast.Module) -> set[ast.AST]:
     return found
 
 
-def mutants(folder: Path) -> Iterator[Mutant]:
-    """Every change of every file."""
-    for package in PACKAGES:
-        for path in sorted((folder / package).rglob("*.py")):
+def mutants_of(paths: Iterable[Path]) -> Iterator[Mutant]:
+    """Every change of every file, those in folders too."""
+    for given in paths:
+        for path in sorted(given.rglob("*.py")) if given.is_dir() else [given]:
             tree = ast.parse(path.read_text(encoding="utf-8"))
             skipped = left_out(tree)
             for node in ast.walk(tree):
@@ -225,7 +236,7 @@ class Campaign:
         alive = functions()
         folder = Path("core/src/pullback")
         count = len(done)
-        for mutant in chosen(list(mutants(folder)), self.options.seed, 6 * self.options.count):
+        for mutant in chosen(list(mutants_of(folder / name for name in PACKAGES)), self.options.seed, 6 * self.options.count):
             if count >= self.options.count:
                 break
             name = str(mutant)
