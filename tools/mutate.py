@@ -236,7 +236,11 @@ class Campaign:
         alive = functions()
         folder = Path("core/src/pullback")
         count = len(done)
-        for mutant in chosen(list(mutants_of(folder / name for name in PACKAGES)), self.options.seed, 6 * self.options.count):
+        for mutant in chosen(
+            list(mutants_of(folder / name for name in PACKAGES)),
+            self.options.seed,
+            6 * self.options.count,
+        ):
             if count >= self.options.count:
                 break
             name = str(mutant)

@@ -4,14 +4,15 @@
     uv run tools/mutate_kernels.py numpy --count 500 --seed 7
     uv run tools/mutate_kernels.py numpy --show
 
-A mutant is one random change of a function, as `tools/mutate.py` makes them. What is changed is the
-first argument: the kernels of the NumPy backend, those of `pullback.array_api`, the bodies and
-gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass runs the checks
-of a quick run, and notes which of them call which function (`--map` keeps it). Then each mutant has
-a process forked from this one, which makes the quick checks that call its function, the quickest
-first, and then those of a full run, until one fails. The checks of an op's full run are looked
-through when the first mutant needs them. Each outcome is a line of `--results` at once, so that an
-interrupted run goes on where it was. Nothing is written into the sources.
+A mutant is one random change of a function, as `tools/mutate.py` makes them. The first argument
+says what is changed: the kernels of the NumPy backend, those of `pullback.array_api`, the bodies
+and gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass makes the
+checks of a quick run, and notes which of them call which function (`--map` keeps it). Then each
+mutant has a process forked from this one, which makes the quick checks that call its function,
+those that take least first, and then those of the full runs of the ops that call it most, until
+one fails. A full run of an op is looked through when the first mutant needs it. Each outcome is a
+line of `--results` at once, so that an interrupted run goes on where it was. Nothing is written
+into the sources.
 
 Code at the top of a module is not looked at.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import inspect
 import json
 import os
 import pickle
@@ -39,26 +41,28 @@ from mutate import Mutant, in_a_child, mutants_of, outermost
 
 import pullback as pb
 from pullback import array_api
-from pullback.conformance import runner
-from pullback.conformance.mode import Mode
-from pullback.conformance.plan import Item
-from pullback.conformance.process import ProcessState
-from pullback.conformance.registry import BACKEND
-from pullback.conformance.samples import load
 from pullback.devices import Device, as_device
 from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS
+from pullback_conformance import runner
+from pullback_conformance.mode import Mode
+from pullback_conformance.plan import Item
+from pullback_conformance.process import ProcessState
+from pullback_conformance.registry import BACKEND
+from pullback_conformance.samples import load
 from pullback_numpy import NumPyBackend
 
 #: A mutant whose checks take longer has made something endless.
 ENDLESS = 180.0
+#: The ops whose full runs judge a mutant, those that call its function most.
+ROWS = 5
 QUICK, FULL = "quick", "full"
 #: What the checks of a mutant found, as the status of their process; 1 is any other end.
 OUTCOMES = {10: QUICK, 11: FULL, 12: "none", 13: "none in time"}
 
 
 class Target(NamedTuple):
-    """What is changed, and the device that runs it."""
+    """A part of the sources that is changed, and the device that runs it."""
 
     paths: tuple[str, ...]
     device: Callable[[], Device]
@@ -129,6 +133,28 @@ def functions_of(paths: Iterable[str]) -> list[FunctionType]:
     ]
 
 
+def _parameters(code: CodeType) -> tuple[str, str]:
+    """The parameters of a function as it has them, and the arguments that hand them on."""
+    names = list(code.co_varnames)
+    count, alone = code.co_argcount, code.co_kwonlyargcount
+    plain, keywords, rest = names[:count], names[count : count + alone], names[count + alone :]
+    rest = [name if name.isidentifier() else "_it" for name in rest]
+    parameters, given = list(plain), list(plain)
+    if code.co_posonlyargcount:
+        parameters.insert(code.co_posonlyargcount, "/")
+    if code.co_flags & inspect.CO_VARARGS:
+        parameters.append(f"*{rest[0]}")
+        given.append(f"*{rest.pop(0)}")
+    elif keywords:
+        parameters.append("*")
+    parameters += keywords
+    given += [f"{name}={name}" for name in keywords]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        parameters.append(f"**{rest[0]}")
+        given.append(f"**{rest[0]}")
+    return ", ".join(parameters), ", ".join(given)
+
+
 class Watch:
     """Notes which functions are called: each, once, by a code that stands in for its own."""
 
@@ -137,17 +163,22 @@ class Watch:
         self._codes = [(one, one.__code__, self._first(one)) for one in functions]
 
     def _first(self, function: FunctionType) -> CodeType:
-        """Code that notes the call, puts the function's own code back and runs it."""
+        """Code that notes the call, puts the function's own code back and runs it.
+
+        It has the parameters of the function, which dispatch looks at.
+        """
         own = function.__code__
-        free = [f"f{i:03}" for i in range(len(own.co_freevars))]
-        text = "def outer({}):\n def first(*a, **k):\n  return 'seen'(a, k)\n  {}\n"
+        free = [f"_free{i:03}" for i in range(len(own.co_freevars))]
+        parameters, given = _parameters(own)
+        text = f"def outer({', '.join(free)}):\n def first({parameters}):\n"
+        text += f"  return 'seen'({given})\n  {'; '.join(free) or 'pass'}\n"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a string is no function
-            module = compile(text.format(", ".join(free), "; ".join(free) or "pass"), "?", "exec")
+            module = compile(text, own.co_filename, "exec")
         (outer,) = (x for x in module.co_consts if isinstance(x, CodeType))
         (first,) = (x for x in outer.co_consts if isinstance(x, CodeType))
 
-        def seen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def seen(*args: Any, **kwargs: Any) -> Any:
             function.__code__ = own
             self.seen.add(key_of(own))
             return function(*args, **kwargs)
@@ -198,16 +229,17 @@ class Survey:
         found = self.path.with_suffix(".part")
         in_a_child(partial(self._look, missing, found), 36000)
         rows, callers = pickle.loads(found.read_bytes())
-        found.unlink()
         self.rows |= rows
         for key, places in callers.items():
             self.callers.setdefault(key, []).extend(places)
-        self.path.write_bytes(pickle.dumps((self.rows, self.callers)))
+        found.write_bytes(pickle.dumps((self.rows, self.callers)))
+        found.replace(self.path)
 
     def _look(self, wanted: list[tuple[str, str]], path: Path) -> int:
         watch = Watch(self.functions)
         rows: dict[tuple[str, str], list[float]] = {}
         callers: dict[Key, list[Place]] = {}
+        failed = 0
         for run, row in wanted:
             took = rows[run, row] = []
             for number, item in enumerate(self.plan(run, row)):
@@ -215,12 +247,15 @@ class Survey:
                 began = time.perf_counter()
                 right = passes(item)
                 took.append(time.perf_counter() - began)
+                failed += not right
                 for key in watch.seen if right else ():
                     callers.setdefault(key, []).append((run, row, number))
             watch.end()
             self.device.backend.clear_caches()
             self.plans.pop((run, row), None)
         path.write_bytes(pickle.dumps((rows, callers)))
+        if failed:
+            print(f"{failed} checks fail without a change, and judge nothing")
         return 0
 
     def ordered(self, places: list[Place]) -> list[Place]:
@@ -312,7 +347,9 @@ def campaign(options: argparse.Namespace) -> None:
             continue
         codes = list(nested(*pair))
         # The innermost function is the one that has changed.
-        key = next((key_of(old) for old, _ in reversed(codes) if key_of(old) in survey.callers), None)
+        key = next(
+            (key_of(old) for old, _ in reversed(codes) if key_of(old) in survey.callers), None
+        )
         if key is None:
             continue  # nothing calls it in a quick run
         count += 1
@@ -320,7 +357,12 @@ def campaign(options: argparse.Namespace) -> None:
             continue
         began = time.monotonic()
         by, number = outcome(survey, key, codes, options.seconds)
-        row = {"by": by, "mutant": str(mutant), "checks": number, "s": round(time.monotonic() - began, 1)}
+        row = {
+            "by": by,
+            "mutant": str(mutant),
+            "checks": number,
+            "s": round(time.monotonic() - began, 1),
+        }
         with options.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -346,7 +388,8 @@ def outcome(
     by = judged(quick)
     number = len(quick[QUICK])
     if by.startswith("none"):
-        survey.look((FULL, row) for row in {place[1]: None for place in quick[QUICK]})
+        of_rows = Counter(place[1] for place in quick[QUICK])
+        survey.look((FULL, row) for row, _ in of_rows.most_common(ROWS))
         full = stages(FULL)
         number += len(full[FULL])
         by = judged(full)

@@ -54,6 +54,7 @@ LEVELS = (
         "plugins.backend",
         "plugins.compiling",
         "plugins.late_errors",
+        "plugins.lazy",
         "plugins.hookspecs",
         "plugins.validation",
         "plugins.entry_points",

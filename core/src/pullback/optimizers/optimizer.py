@@ -255,6 +255,8 @@ class Optimizer(Configurable):
                 self.update(variable, gradient, own, step)
             if self.ema_decay is not None:
                 self._move_averages(self.ema_decay)
+            device = variable._device
+            device.backend.flush(device.native)
         self._step.set(step)
 
     def _runs_alone(self, pairs: Pairs) -> bool:

@@ -138,6 +138,12 @@ class Backend:
     def synchronize(self, device: NativeDevice) -> None:
         """Waits until all work on `device` is done."""
 
+    def flush(self, device: NativeDevice) -> None:
+        """Begins what has been called and is not computed yet, without waiting for it.
+
+        An optimizer calls it at the end of a step, before the program may wait for data.
+        """
+
     def event(self, device: NativeDevice) -> Any:
         """A point in the work of `device`, after all that it was given; None without a clock there.
 
