@@ -9,6 +9,7 @@ from xml.dom import minidom
 
 import numpy as np
 import pytest
+import scipy.special
 
 import pullback as pb
 
@@ -70,6 +71,27 @@ def test_calls(f, length):
                 np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+UFUNCS = ["sin", "add", "power", "fmax", "divmod", "isnan", "less", "logaddexp", "deg2rad", "rint"]
+
+
+@pytest.mark.each("name", UFUNCS)
+def test_ufuncs_of_numpy_are_kept_as_ops(name):
+    ufunc = getattr(np, name)
+    x, v = pb.Input((3,)), pb.Variable(RNG.random(3, "f"))
+    layer = L.Dense(3)
+    parts = layer(x), v
+    out = ufunc(*parts[: ufunc.nin])
+    model = pb.Model(x, out)
+    data = pb.asarray(RNG.random((2, 3), "f"))
+    for _ in range(2):
+        expected = ufunc(*(layer(data), v)[: ufunc.nin])
+        for one, other in zip(flat(model(data)), flat(expected), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+        # A variable is read in each call.
+        v.assign_add([1.0, 2.0, 3.0])
+
+
 def test_calls_use_functions_without_names_in_lambdas_only():
     x = pb.Input((3,))
     with pytest.raises(E.InputValueError, match="configuration"):
@@ -87,6 +109,12 @@ X = pb.Input((None, 4), name="x")
         (lambda: np.asarray(X), E.SymbolicError),
         (lambda: X.numpy(), E.SymbolicError),
         (lambda: [*X], E.SymbolicError),
+        (lambda: np.sum(X), E.SymbolicError),
+        (lambda: np.where(X > 0, X, 0), E.SymbolicError),
+        (lambda: np.sin(X, dtype="f"), E.SymbolicError),
+        (lambda: np.add.reduce(X), E.SymbolicError),
+        (lambda: np.spacing(X), E.SymbolicError),
+        (lambda: scipy.special.log1p(X), E.SymbolicError),
         (lambda: L.Lambda(lambda y: y + X)(X), E.SymbolicError),
         (lambda: L.Dense(3)(L.Flatten()(X)), E.LayerError),
         (lambda: X @ pb.ones((3, 3)), E.ShapeError),

@@ -123,6 +123,8 @@ def test_a_complex_number_on_a_backend_without_is_refused_at_once(value: Any) ->
     ("call", "error", "text"),
     [
         (lambda: pb.zeros(2, 3), errors.InputTypeError, "the shape is one tuple"),  # type: ignore[call-arg]
+        (lambda: pb.Tensor([1]), errors.InputTypeError, r"pb\.asarray\(values\)"),
+        (lambda: pb.Tensor(2, 3), errors.InputTypeError, r"pb\.zeros\(shape\)"),
         (lambda: X.flatten(1), errors.InputTypeError, r"x\.reshape\(x\.shape\[0\], -1\)"),
         (lambda: X.to("cuda"), errors.DeviceError, "a GPU is 'gpu'"),
         (lambda: X.to("cuda:0"), errors.DeviceError, "a GPU is 'gpu'"),

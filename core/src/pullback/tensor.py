@@ -6,8 +6,8 @@ file knows the names of ops and nothing of how they are computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
@@ -46,7 +46,18 @@ def _item(tensor: Any) -> Any:
         raise_late(error, tensor._device)
 
 
-class Tensor(ArrayMethods, OperatorMethods):
+class TensorType(type):
+    """The type of the class `Tensor`, which answers calls of it with what to write."""
+
+    def __call__(cls, *_: object, **__: object) -> NoReturn:
+        """Raises: ops make tensors."""
+        raise errors.InputTypeError(
+            "pb.Tensor is the type of tensors and makes none: write pb.asarray(values), "
+            "or pb.zeros(shape) for sizes"
+        )
+
+
+class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
     """An array on a device. Made by `pullback.asarray` and every op; never by calling `Tensor`."""
 
     __slots__ = ("__weakref__", "_array", "_base", "_device", "_node")
@@ -277,7 +288,7 @@ class Tensor(ArrayMethods, OperatorMethods):
     def __copy__(self) -> Tensor:
         # The buffer is immutable: another handle on it is a copy.
         source = OPERATORS.lifted(self) if TRACES.count else self
-        other = Tensor()
+        other = new_tensor()
         other._array, other._device, other._node = source._array, source._device, source._node
         other._base = None
         return other
@@ -360,6 +371,10 @@ for _name in ("and", "or", "xor", "lshift", "rshift"):
     setattr(Tensor, f"__i{_name}__", in_place(getattr(Tensor, f"__{_name}__")))
 
 
+#: Makes a tensor, whose attributes the caller sets, in the time of a call of the class.
+new_tensor: Callable[[], Tensor] = type.__call__.__get__(Tensor)
+
+
 # An object, so that `TensorLike | None` is one in modules without the __future__ line.
 TensorLike: TypeAlias = (
     Tensor | SupportsTensor | np.ndarray[Any, Any] | np.generic | complex | Sequence["TensorLike"]
@@ -372,7 +387,7 @@ answer_attributes(Tensor, TENSOR)
 
 def wrap(array: Native, device: Device, node: object = None) -> Tensor:
     """A tensor on a native array."""
-    tensor = Tensor()
+    tensor = new_tensor()
     tensor._array = array
     tensor._device = device
     tensor._base = None

@@ -34,7 +34,7 @@ from pullback.dtypes import DType, DTypeLike
 from pullback.ops.arithmetic import add, subtract
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.shapes import Shape
-from pullback.tensor import Tensor, TensorLike, wrap
+from pullback.tensor import Tensor, TensorLike, new_tensor, wrap
 
 __all__ = ["Variable"]
 
@@ -94,7 +94,7 @@ class Variable(ArrayMethods, OperatorMethods):
     # Reading -------------------------------------------------------------------------------------
 
     def __pullback_tensor__(self) -> Tensor:
-        tensor = Tensor()
+        tensor = new_tensor()
         tensor._array = self._array
         tensor._device = self._device
         tensor._base = None

@@ -12,7 +12,7 @@ from pullback.ops.complex import conj
 from pullback.ops.creation import full
 from pullback.ops.joining import stack
 from pullback.ops.patterns import one_hot
-from pullback.tensor import Tensor, wrap
+from pullback.tensor import Tensor, new_tensor, wrap
 
 #: The gradient of a source on which the target does not depend.
 Unconnected = Literal["none", "zero"]
@@ -123,7 +123,7 @@ def finalize_gradient(gradient: Any) -> Tensor | None:
         # Rules work with the plain transpose; the convention of the field is its conjugate.
         gradient = conj(gradient)
     # A handle of its own: a rule may hand on a cached constant, or one tensor to two sources.
-    handle = Tensor()
+    handle = new_tensor()
     handle._array = gradient._array
     handle._device = gradient._device
     handle._base = None

@@ -32,7 +32,7 @@ from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.trace import Trace, Traced
 from pullback.spec import Op
-from pullback.tensor import Tensor, wrap
+from pullback.tensor import Tensor, new_tensor, wrap
 
 #: The largest number of nodes of a graph that is compiled.
 _LARGEST = 4000
@@ -96,7 +96,7 @@ class _Comparison:
             "backward_pass",
             "target, leaves, begin, end, release",
             {
-                "Tensor": Tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
+                "new_tensor": new_tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
                 "device": self._device, "backend": self._device.backend,
             },
         )  # fmt: skip
@@ -135,7 +135,7 @@ class _Comparison:
             tensors.append("None" if result is None else f"t{i}")
             if result is not None:
                 source.line(
-                    f"t{i} = Tensor()",
+                    f"t{i} = new_tensor()",
                     f"t{i}._array = {next(texts)}",
                     f"t{i}._device = device",
                     f"t{i}._node = t{i}._base = None",

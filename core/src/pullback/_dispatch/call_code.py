@@ -45,7 +45,7 @@ from pullback._views import base_of
 from pullback.devices import as_device
 from pullback.dtypes import accumulating, as_dtype, is_floating
 from pullback.spec import Arity, Attribute, Input, Op
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, new_tensor
 
 _CANONICAL_FORMS = {
     "Axis": "{0} = _canonical_axis({0}, len(_a0.shape))",
@@ -63,6 +63,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_OP": op,
         "_INDEX": op.index,
         "_Tensor": Tensor,
+        "_new_tensor": new_tensor,
         "_Node": Node,
         "_CONSTANT": CONSTANT,
         "_RECORDING": RECORDING,
@@ -468,7 +469,7 @@ def _write_tensor(source: Source, tensor: str, array: str, op: Op) -> None:
     x = op.inputs[0].name if op.view else ""
     base = x and f"_weak({x}) if {x}._base is None else _base_of({x})"
     source.write(f"""
-        {tensor} = _Tensor()
+        {tensor} = _new_tensor()
         {tensor}._array = {array}
         {tensor}._device = _device
         {tensor}._base = {base or None}

@@ -233,7 +233,7 @@ def _write_restored(source: Source, need: str, node: str) -> None:
         if s_{need} is None:
             t_{need} = None
         else:
-            t_{need} = _Tensor()
+            t_{need} = _new_tensor()
             t_{need}._array = s_{need}
             t_{need}._device = node.device
             t_{need}._base = None

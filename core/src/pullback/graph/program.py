@@ -53,7 +53,7 @@ from pullback.graph.signature import (
     parameters_of,
     refilled,
 )
-from pullback.tensor import Tensor
+from pullback.tensor import Tensor, new_tensor
 
 #: The number of items of a list that code compares one by one.
 UNROLLED = 8
@@ -223,6 +223,7 @@ class ProgramWriter:
             {
                 "ABSENT": ABSENT, "recorded": SharedCount(), "missed": no_other,
                 "Tensor": Tensor, "ndarray": np.ndarray, "equal": equal, "same": same,
+                "new_tensor": new_tensor,
                 "RECORDING": RECORDING, "CONSTANT": CONSTANT, "SETTINGS": SETTINGS,
                 "device": device, "LOCAL": LOCAL,
                 "array_of": array_of, "host_array_of": host_array_of,
@@ -435,7 +436,7 @@ class ProgramWriter:
 
     def _make_tensor(self, name: str, array: str) -> None:
         self._source.line(
-            f"{name} = Tensor()",
+            f"{name} = new_tensor()",
             f"{name}._array = {array}",
             f"{name}._device = device",
             f"{name}._base = None",

@@ -20,6 +20,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
 from pullback._dispatch.recording import capturing
+from pullback._numpy.ufuncs import UFUNCS
 from pullback._tree import leaves, like, mapped
 from pullback.dtypes import DType, DTypeLike
 from pullback.graph.eval_shape import TensorSpec, shapes_and_reads
@@ -84,8 +85,6 @@ class SymbolicTensor:
 
     opaque_state = True
     __slots__ = ("call", "dtype", "name", "shape", "specs")
-    # Operators of tensors and NumPy's arrays leave it to the methods here.
-    __array_ufunc__ = None
 
     def __init__(
         self, specs: tuple[TensorSpec, TensorSpec], call: SymbolicCall | None, name: str | None
@@ -145,8 +144,17 @@ class SymbolicTensor:
         error.apply = apply
         raise error
 
-    __array__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = reject
-    __iter__ = __len__ = __contains__ = __setitem__ = reject
+    def __array_ufunc__(
+        self, ufunc: Callable[..., object], method: str, *inputs: object, **named: object
+    ) -> Any:
+        # As for tensors. Operators of NumPy's arrays come here too.
+        name = ufunc.__name__
+        if method != "__call__" or named or getattr(np, name, None) is not ufunc:
+            self.reject()
+        return UFUNCS.get(name, self.reject)(*inputs)
+
+    __array_function__ = __array__ = __bool__ = __int__ = __float__ = __complex__ = reject
+    __index__ = __iter__ = __len__ = __contains__ = __setitem__ = reject
 
 
 class TensorMethod:
