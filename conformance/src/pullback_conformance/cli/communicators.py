@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 from pullback import errors
-from pullback.cli.launch import launcher
+from pullback.cli.launch import command_of, launch
 from pullback.distributed import init, rank, run_threads, size
 from pullback.distributed.collectives import all_reduce
 from pullback_conformance.communicators import SIZES, check
@@ -32,9 +31,9 @@ def run(name: str, ranks: int, device: str) -> int:
     if name == "threads":
         return max(run_threads(lambda: _checked(name, device), ranks))
     if os.environ.get(_RANKS) is None:
-        command = [launcher(), "-n", str(ranks), sys.executable, "-P", "-m", "pullback", "conform"]
+        command = [*command_of(ranks), sys.executable, "-P", "-m", "pullback", "conform"]
         command += [device, "--communicator", name, "-n", str(ranks)]
-        return subprocess.run(command, env={**os.environ, _RANKS: str(ranks)}).returncode
+        return launch(command, {**os.environ, _RANKS: str(ranks)})
     init(name)
     if size() != ranks:
         raise errors.CommunicationError(

@@ -6,6 +6,7 @@ import atexit
 import hashlib
 import os
 import secrets
+import signal
 import sys
 import threading
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from types import TracebackType
 from pullback import errors
 from pullback._dispatch.recording import paused, uncaptured
 from pullback.devices import Device
+from pullback.distributed import rank_process
 from pullback.distributed.communicator import Communicator
 from pullback.ops.creation import zeros_like
 from pullback.plugins import entry_points
@@ -26,6 +28,8 @@ __all__ = ["World", "current", "entering", "init", "is_initialized", "rank", "si
 #: The environment variable with the name of the communicator that `init` takes.
 VARIABLE = "PULLBACK_COMMUNICATOR"
 _GROUP = "pullback.communicators"
+#: What launchers call the number of processes.
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 #: The bytes that a rank's call takes in an error.
 _TEXT = 160
 
@@ -43,6 +47,8 @@ class World:
         self._calls = 0
         #: True when a rank has failed: nobody waits for the others any more.
         self.failed = False
+        #: The process that watches this one, if there is one.
+        self.parent: Parent | None = None
 
     def agree(self, what: str) -> None:
         """Checks that all ranks do the same thing now.
@@ -103,8 +109,40 @@ class World:
         communicator = self.communicator
         sys.stdout.flush()
         line = f"pullback: rank {communicator.rank} on {communicator.host()}: {cause}"
-        print(f"{line}; all ranks end", file=sys.stderr, flush=True)
+        line = f"{line}; all ranks end"
+        if not rank_process.report(line):
+            print(line, file=sys.stderr, flush=True)
+        if self.parent is not None:
+            self.parent.tell("ends")
         communicator.abort(code)
+
+
+class Parent:
+    """The process that has started this rank, if `pullback launch` has, as the rank sees it."""
+
+    def __init__(self, alive: int, heard: int) -> None:
+        self._alive, self._heard = alive, heard
+        threading.Thread(target=self._end_with, name="pullback parent", daemon=True).start()
+
+    @classmethod
+    def find(cls) -> Parent | None:
+        """The parent that the environment names, to this process alone."""
+        named = os.environ.pop(rank_process.VARIABLE, None)
+        if named is None:
+            return None
+        descriptors = [int(number) for number in named.split(",")]
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        return cls(*descriptors)
+
+    def tell(self, words: str) -> None:
+        """Says "comes" before a communicator connects, then "joins RANK" or "alone", and "ends"."""
+        os.write(self._heard, f"{words}\n".encode())
+
+    def _end_with(self) -> None:
+        """Ends this process when the parent is no more: the launcher knows of no other."""
+        if not os.read(self._alive, 1):
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _ranks(numbers: list[int]) -> str:
@@ -172,16 +210,18 @@ def init(name: str | None = None) -> None:
 
     Args:
         name: the name of the communicator, such as "mpi"; None for what the environment variable
-            `PULLBACK_COMMUNICATOR` names, or else the only one that is installed. Without any the
-            world has one rank.
+            `PULLBACK_COMMUNICATOR` names, or else the only one that is installed. Without any, or
+            with several and no launcher, the world has one rank.
 
     >>> pb.distributed.init()
     >>> pb.distributed.size()
     1
 
     Raises:
-        PluginError: if the communicator is not installed, or cannot be used.
-        CommunicationError: if this process is connected by another one already.
+        PluginError: if the communicator is not installed, or cannot be used, or if a launcher has
+            started several processes and several communicators are installed.
+        CommunicationError: if this process is connected by another one already, or if the
+            communicator does not know the processes that the launcher has started.
     """
     if _THREAD.world is not None:
         return
@@ -193,11 +233,25 @@ def init(name: str | None = None) -> None:
                 f"init({name!r}): this process is connected by {before!r} already; call init once"
             )
         return
+    parent = Parent.find()
+    if parent is not None:
+        parent.tell("comes")
     communicator = _load(named)
     if communicator is None:
+        if parent is not None:
+            parent.tell("alone")
         return
+    launched = launched_ranks()
+    if communicator.size == 1 < launched:
+        raise errors.CommunicationError(
+            f"{communicator.name!r} connects one process, and the launcher has started {launched}; "
+            f"name the communicator that belongs to the launcher, in init or in {VARIABLE}"
+        )
     world = World(communicator)
     _PROCESS.append(world)
+    world.parent = parent
+    if parent is not None:
+        parent.tell("alone" if communicator.size == 1 else f"joins {communicator.rank}")
     if communicator.size > 1:
         _end_together(world)
         # Models that the same program builds then begin alike.
@@ -205,11 +259,19 @@ def init(name: str | None = None) -> None:
         default_generator.seed(int.from_bytes(seed, "little"))
 
 
+def launched_ranks() -> int:
+    """The number of processes that a launcher has started; 1 without any."""
+    sizes = (os.environ.get(name, "") for name in _SIZES)
+    return next((int(size) for size in sizes if size.isdigit()), 1)
+
+
 def _load(name: str | None) -> Communicator | None:
     entries = [entry for entry in entry_points.entry_points() if entry.group == _GROUP]
     names = sorted({entry.name for entry in entries})
     shown = ", ".join(map(repr, names)) or "none"
     if name is None:
+        if len(names) > 1 and launched_ranks() == 1:
+            return None
         if len(names) > 1:
             raise errors.PluginError(
                 f"several communicators are installed: {shown}; name one, as in "
@@ -256,18 +318,22 @@ def _end_together(world: World) -> None:
     def hook(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        before(kind, error, traceback)
+        stopped = issubclass(kind, KeyboardInterrupt)
+        if not stopped or world.communicator.rank == 0:  # of all ranks at once
+            before(kind, error, traceback)
         cause = entry_points.one_line(error)
-        world.fail(cause, 130 if issubclass(kind, KeyboardInterrupt) else 1)
+        world.fail(cause, 130 if stopped else 1)
 
     def leave() -> None:
-        if world.failed:
-            return
-        try:
-            world.agree("has ended")
-        except BaseException as error:
-            world.fail(entry_points.one_line(error), 1)
-        else:
+        if not world.failed:
+            try:
+                world.agree("has ended")
+            except BaseException as error:
+                world.fail(entry_points.one_line(error), 1)
+                return
+        if world.parent is not None:
+            world.parent.tell("ends")
+        if not world.failed:
             world.communicator.close()
 
     sys.excepthook = hook

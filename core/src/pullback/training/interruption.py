@@ -37,6 +37,8 @@ class Interruption:
         self.asked = False
         self._agree = agree
         self._before: dict[signal.Signals, Handler] = {}
+        #: True after a Ctrl-C to this process; others may have asked before it comes.
+        self._interrupted = False
 
     def __enter__(self) -> Interruption:
         main = threading.current_thread() is threading.main_thread()
@@ -60,8 +62,12 @@ class Interruption:
             raise KeyboardInterrupt
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
         if self.asked:
-            raise KeyboardInterrupt
+            return
         self.asked = True
         # Not by print: the signal may interrupt a print.
         with suppress(OSError):
@@ -73,7 +79,8 @@ class Interruption:
         Raises:
             Interrupted: after a Ctrl-C.
         """
-        if self._agree is not None:
-            self.asked = self._agree(self.asked)
-        if self.asked:
+        # A signal that comes meanwhile counts at the next step, when all ranks know of it.
+        stop = self.asked if self._agree is None else self._agree(self.asked)
+        if stop:
+            self.asked = True
             raise Interrupted
