@@ -221,3 +221,40 @@ class TestWorkers:
     def test_that_end_by_themselves_are(self, worker, model):
         with pytest.raises(pb.errors.DataError, match="ended by itself"):
             model.fit(self.data(worker.die).batch(2), verbose=False)
+
+
+class TestSeveralRanks:
+    """`agree` tells all of them that one was asked."""
+
+    def test_a_signal_amid_an_agreement_counts_at_the_next_step(self):
+        answers = iter([False, True])
+
+        def agree(asked):
+            seen.append(asked)
+            if len(seen) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return next(answers)
+
+        seen = []
+        with pytest.raises(Interrupted), Interruption(agree) as interruption:
+            interruption.check()
+            interruption.check()
+        assert seen == [False, True]
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_that_comes_after_the_agreement_does_not_break_the_save(self, number):
+        saved = []
+        with pytest.raises(Interrupted), Interruption(lambda asked: True) as interruption:
+            try:
+                interruption.check()
+            except Interrupted:
+                os.kill(os.getpid(), number)
+                saved.append(1)
+                raise
+        assert saved
+
+    def test_a_second_ctrl_c_stops_at_once(self):
+        with pytest.raises(KeyboardInterrupt) as caught, Interruption(lambda asked: asked):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+        assert type(caught.value) is KeyboardInterrupt
