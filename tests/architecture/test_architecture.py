@@ -28,6 +28,7 @@ LEVELS = (
         "dtypes",
         "_array_files",
         "_locks",
+        "_rank_process",
         "_replacing",
         "_settings",
         "_namespace.dtypes",

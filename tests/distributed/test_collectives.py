@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -305,3 +308,14 @@ def test_tier():
         *("all_reduce", "all_reduce_extremum", "reduce_to", "all_gather", "reduce_scatter"),
         *("broadcast", "all_to_all", "wait_for_ranks"),
     }
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_ranks_of_a_forked_process_trace():
+    """Its lock of traces is another one than that of the process in which this was imported."""
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        found = dist.run_threads(lambda: pb.function(dist.all_reduce)(pb.asarray(1.0)).item(), 2)
+        os._exit(found != [2.0, 2.0])
+    assert os.waitpid(child, 0)[1] == 0

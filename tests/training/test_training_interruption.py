@@ -227,34 +227,46 @@ class TestSeveralRanks:
     """`agree` tells all of them that one was asked."""
 
     def test_a_signal_amid_an_agreement_counts_at_the_next_step(self):
-        answers = iter([False, True])
+        seen = []
 
         def agree(asked):
             seen.append(asked)
             if len(seen) == 1:
                 os.kill(os.getpid(), signal.SIGINT)
-            return next(answers)
+            return asked
 
-        seen = []
-        with pytest.raises(Interrupted), Interruption(agree) as interruption:
-            interruption.check()
-            interruption.check()
+        def run():
+            with Interruption(agree) as interruption:
+                interruption.check()
+                interruption.check()
+
+        with pytest.raises(Interrupted):
+            run()
         assert seen == [False, True]
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_that_comes_after_the_agreement_does_not_break_the_save(self, number):
         saved = []
-        with pytest.raises(Interrupted), Interruption(lambda asked: True) as interruption:
-            try:
-                interruption.check()
-            except Interrupted:
-                os.kill(os.getpid(), number)
-                saved.append(1)
-                raise
+
+        def run():
+            with Interruption(lambda asked: True) as interruption:
+                try:
+                    interruption.check()
+                except Interrupted:
+                    os.kill(os.getpid(), number)
+                    saved.append(1)
+                    raise
+
+        with pytest.raises(Interrupted):
+            run()
         assert saved
 
     def test_a_second_ctrl_c_stops_at_once(self):
-        with pytest.raises(KeyboardInterrupt) as caught, Interruption(lambda asked: asked):
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
+        def run():
+            with Interruption(lambda asked: asked):
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            run()
         assert type(caught.value) is KeyboardInterrupt

@@ -37,7 +37,7 @@ def test_conforms(device, tmp_path):
     path = tmp_path / "conform.py"
     path.write_text(
         "import sys\n"
-        "from pullback.cli import communicators as c\n"
+        "from pullback_conformance.cli import communicators as c\n"
         "import pullback as pb\n"
         "pb.distributed.init('gloo')\n"
         f"sys.exit(c._checked('gloo', {device!r}))\n"

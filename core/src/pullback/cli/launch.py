@@ -17,8 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pullback import errors
-from pullback.distributed import rank_process
+from pullback import _rank_process, errors
 
 if TYPE_CHECKING:
     from pullback.cli.table import Subcommands
@@ -81,7 +80,7 @@ def command_of(ranks: int, by: str | None = None) -> list[str]:
     start = [launcher(), "-n", str(ranks)] if by is None else shlex.split(by)
     if os.name != "posix":
         return start
-    return [*start, sys.executable, "-I", "-S", rank_process.__file__]
+    return [*start, sys.executable, "-I", "-S", _rank_process.__file__]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -119,7 +118,7 @@ def launch(command: list[str], environment: dict[str, str]) -> int:
         environment: its environment; an address at which ranks may meet is added.
     """
     ended = _Failures()
-    environment = {**_with_address(environment), rank_process.LAUNCHED: ended.address}
+    environment = {**_with_address(environment), _rank_process.LAUNCHED: ended.address}
     # At a terminal it gets Ctrl-C, and what is typed, as this process does.
     alone = not sys.stdin.isatty()
     process = subprocess.Popen(command, env=environment, process_group=0 if alone else None)
@@ -155,7 +154,7 @@ def _with_address(environment: dict[str, str]) -> dict[str, str]:
 
 
 class _Failures:
-    """What ranks say of their failures, to `rank_process.report`'s address."""
+    """The failures that ranks report, to `_rank_process.report`'s address."""
 
     def __init__(self) -> None:
         #: The line of the rank that failed first.
@@ -188,9 +187,9 @@ class _Failures:
     def _fails(self, line: str) -> bool:
         if self.told:
             return False
-        if line.endswith(rank_process.COMING):
+        if line.endswith(_rank_process.COMING):
             self._coming = True
-        elif line.endswith(rank_process.ABSENT):
+        elif line.endswith(_rank_process.ABSENT):
             self._absent = line
         else:
             self.told = line

@@ -11,7 +11,7 @@ from pullback._dispatch.recording import paused, uncaptured
 from pullback.devices import Device
 from pullback.distributed.communicator import Communicator
 from pullback.distributed.world import World, entering
-from pullback.graph.function import TRACING
+from pullback.graph import function as tracing
 from pullback.ops.arithmetic import add, maximum, minimum
 from pullback.ops.joining import concat
 from pullback.plugins.records import Native
@@ -81,7 +81,7 @@ class _Meeting:
     def __init__(self, size: int) -> None:
         self._size = size
         # Who waits in a trace lets others trace meanwhile, as they do in processes of their own.
-        self._condition = threading.Condition(TRACING)
+        self._condition = threading.Condition(tracing.TRACING)
         self._given: list[Any] = [None] * size
         self._count = 0
         self._failed = False

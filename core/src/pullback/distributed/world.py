@@ -12,10 +12,9 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 
-from pullback import errors
+from pullback import _rank_process, errors
 from pullback._dispatch.recording import paused, uncaptured
 from pullback.devices import Device
-from pullback.distributed import rank_process
 from pullback.distributed.communicator import Communicator
 from pullback.ops.creation import zeros_like
 from pullback.plugins import entry_points
@@ -110,7 +109,7 @@ class World:
         sys.stdout.flush()
         line = f"pullback: rank {communicator.rank} on {communicator.host()}: {cause}"
         line = f"{line}; all ranks end"
-        if not rank_process.report(line):
+        if not _rank_process.report(line):
             print(line, file=sys.stderr, flush=True)
         if self.parent is not None:
             self.parent.tell("ends")
@@ -127,7 +126,7 @@ class Parent:
     @classmethod
     def find(cls) -> Parent | None:
         """The parent that the environment names, to this process alone."""
-        named = os.environ.pop(rank_process.VARIABLE, None)
+        named = os.environ.pop(_rank_process.VARIABLE, None)
         if named is None:
             return None
         descriptors = [int(number) for number in named.split(",")]

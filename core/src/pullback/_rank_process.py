@@ -37,7 +37,7 @@ def rank_of(names: Iterable[str] = _RANKS) -> str:
 
 
 def report(line: str) -> bool:
-    """Sends a line to `pullback launch`; False where it does not listen."""
+    """Sends a line to `pullback launch`; False where it is not there."""
     host, port, token = (os.environ.get(LAUNCHED) or "::").rsplit(":", 2)
     try:
         address = "127.0.0.1" if host == socket.gethostname() else host, int(port)
@@ -119,7 +119,7 @@ class Watched:
         return ("ended while others wait for it", 1) if self.joined and not self.ends else ("", 0)
 
     def tell(self, words: str) -> None:
-        """Tells the launcher of this rank; writes it to the standard error where none listens."""
+        """Tells `pullback launch` of this rank, or writes it to the standard error."""
         line = f"pullback: rank {self.rank} on {socket.gethostname()}: {words}"
         if not report(line) and words not in (COMING, ABSENT):
             with suppress(OSError):
