@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -230,3 +232,34 @@ def test_options_that_do_not_fit():
         dist.DataParallel("sgd")
     with pytest.raises(pb.errors.InputValueError, match="arrays"):
         dist.share(())
+
+
+def test_nobody_saves_before_all_ranks_have_read(tmp_path):
+    """A run that was killed before the end of an epoch saves at once, in place of what it read."""
+
+    class Fails(pb.callbacks.Callback):
+        order = 2000  # after the checkpoint
+
+        def on_train_batch_end(self, batch, logs):
+            if self.run.total == 3:
+                raise KeyError
+
+    class Late(pb.callbacks.Callback):
+        def on_restore(self, logs):
+            if dist.rank() == 1:
+                time.sleep(0.3)
+
+    def run(*callbacks):
+        model = with_weights(dense)
+        model.compile("sgd", "sparse_softmax_cross_entropy", distributed=True)
+        x, y = data()
+        save = pb.callbacks.Checkpoint(tmp_path, resume=True, every_steps=1)
+        model.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=False,
+                  callbacks=[save, *callbacks])  # fmt: skip
+        return values(model)
+
+    with pytest.raises(KeyError):
+        dist.run_threads(lambda: run(Fails()), 1)
+    first, second = dist.run_threads(lambda: run(Late()), 2)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -176,7 +176,7 @@ def drawn(seed):
     kind = KINDS[seed % len(KINDS)]
     ranks = rng.choice((2, 2, 3, 4))
     amid = rng.randint(1, 24) if kind == "disk" or rng.random() < 1 / 3 else 0
-    when = 3 * rng.randint(1, 7) if amid else rng.randint(1, 4 * EPOCHS - 1)
+    when = 3 * rng.randint(1, 5) if amid else rng.randint(1, 4 * EPOCHS - 1)
     victim = 0 if amid else rng.randrange(ranks)
     return kind, ranks, victim, when, amid, rng.choice((ranks, ranks, 1, 2, 4))
 

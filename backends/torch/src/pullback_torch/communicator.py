@@ -60,6 +60,7 @@ _AS: dict[torch.dtype, tuple[Callable[..., Any], Callable[..., Any]]] = {
     torch.complex64: (torch.view_as_real, torch.view_as_complex),
     torch.complex128: (torch.view_as_real, torch.view_as_complex),
 }
+_ORDERED: dict[torch.dtype, tuple[Callable[..., Any], Callable[..., Any]]]
 _ORDERED = {**_AS, torch.uint64: (_by_sign, lambda x: _by_sign(x).view(torch.uint64))}
 
 

@@ -285,6 +285,11 @@ class Sharing:
         """Returns whether any rank was asked to stop: all of them do at the same step."""
         return bool(all_reduce(int(asked), "max"))
 
+    def agree(self, what: str) -> None:
+        """Checks that all ranks do the same now, and waits until they are here."""
+        if size() > 1:
+            current().agree(what)
+
     def wait(self) -> None:
         """Waits until all ranks are here."""
         barrier()

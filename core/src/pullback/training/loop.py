@@ -73,6 +73,9 @@ class FitLoop:
         with self.interruption:
             try:
                 self.callbacks("on_restore", {})
+                if self.sharing is not None:
+                    # Nobody saves before all have read.
+                    self.sharing.agree(f"begins after step {self.run.total}")
                 self.callbacks("on_train_begin", {})
                 logs: Logs = {}
                 while self.run.epoch < self.run.epochs and not self.run.stopped:
