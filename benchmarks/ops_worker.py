@@ -27,6 +27,9 @@ from ops_cases.inputs import FORMS, VARIED, base_shape, specs, values
 
 SHOWN = 40  # values of a result that are compared
 BLOCK_SECONDS = 0.0015
+#: Before a mode is timed: so many calls, or as many as fit. The first ones resolve kernels, and
+#: compile a graph's backward pass, which a block of a few calls would be measured by.
+WARM, WARM_SECONDS = 16, 0.03
 CLOCK = {"wall": time.perf_counter, "cpu": time.process_time}[os.environ.get("OPS_CLOCK", "wall")]
 
 _LOOP = """
@@ -298,7 +301,10 @@ class Worker:
     def _time(self, mode: str) -> float:
         block = self.blocks[mode]
         if mode not in self.counts:
-            n = 1
+            begin, calls, n = CLOCK(), 0, 1
+            while calls < WARM and CLOCK() - begin < WARM_SECONDS:
+                block(1)
+                calls += 1
             while (took := timed(block, n)) < BLOCK_SECONDS / 2:
                 n *= 2
             self.counts[mode] = max(1, round(n * BLOCK_SECONDS / took))

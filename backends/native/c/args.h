@@ -462,4 +462,37 @@ typedef struct {
     ConvSizes sizes;
 } ConvKernelGradientArgs;
 
+/* The key and the counter of Philox. */
+typedef struct {
+    uint64_t key[2], counter[4];
+} Drawing;
+
+typedef struct {
+    Drawing drawing;
+    void *y;
+    ptrdiff_t size;
+} DrawArgs;
+
+/* `kept` says which elements of x are. */
+typedef struct {
+    Drawing drawing;
+    const float *x;
+    float *y;
+    unsigned char *kept;
+    ptrdiff_t size;
+    double rate, factor;
+} DropArgs;
+
+typedef struct {
+    float *first, *second;
+} NormalArgs;
+
+/* `left` is what a sum of squares is divided by; `root` for the root of the quotient. */
+typedef struct {
+    const void *x;
+    void *y;
+    ptrdiff_t width, root;
+    double left;
+} RowwiseArgs;
+
 #endif

@@ -35,7 +35,9 @@
     X(sum) X(mean) X(prod) X(max) X(min) X(vector_norm) X(cumulative_sum) X(cumulative_prod) X(top_k) \
     X(cumulative_max) X(cumulative_min)                                                           \
     X(segment_sum) X(scatter_add) X(take) X(reshape) X(concat)                                    \
-    X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)
+    X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
+    X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy)                                  \
+    X(random_bits) X(random_uniform) X(random_normal) X(dropout)
 /* clang-format on */
 
 #define KERNEL_NUMBER(name) KERNEL_##name,

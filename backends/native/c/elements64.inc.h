@@ -58,6 +58,8 @@ BINARY64(logaddexp, logaddexp64(a, b))
 BINARY64(squared_error, (a - b) * (a - b))
 BINARY64(mish_gradient, a *mish64_slope(b))
 BINARY64(pow, pow64(a, b))
+BINARY64(prelu, a > 0.0 ? a : a * b)
+BINARY64(xlogy, (a == 0.0) & (b == b) ? 0.0 : a * log64(b))
 BINARY64(floor_divide, floor(a / b))
 
 INLINE double cross_entropy64(double x, double z) {

@@ -35,6 +35,7 @@ INLINE float cross_entropy32(float x, float z) {
     float certain = wrong == 0.0f ? 0.0f : wrong * size;
     return certain + log1p_unit(exp32(-size));
 }
+BINARY(prelu, a > 0.0f ? a : a * b)
 BINARY(sigmoid_cross_entropy, cross_entropy32(a, b))
 
 /* The bits of a float, as an integer, count its neighbours from 0 on. */

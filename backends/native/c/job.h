@@ -51,7 +51,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(power_4##wide, UnaryArgs) X(power_5##wide, UnaryArgs) X(power_minus_2##wide, UnaryArgs)     \
     X(power_half##wide, UnaryArgs) X(power_minus_half##wide, UnaryArgs)                           \
     X(squared_error##wide, BinaryArgs) X(nextafter##wide, BinaryArgs)                             \
-    X(sigmoid_cross_entropy##wide, BinaryArgs)                 \
+    X(sigmoid_cross_entropy##wide, BinaryArgs) X(prelu##wide, BinaryArgs)                         \
     X(huber_loss##wide, BinaryArgs) X(leaky_relu_gradient##wide, BinaryArgs)                      \
     X(elu_gradient##wide, BinaryArgs) X(gelu_exact_gradient##wide, BinaryArgs)                    \
     X(gelu_tanh_gradient##wide, BinaryArgs) X(relu_gradient##wide, BinaryArgs)                    \
@@ -67,7 +67,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(erfinv_wide, UnaryArgs) X(lgamma_wide, UnaryArgs) X(digamma_wide, UnaryArgs)                \
     X(mish_wide, UnaryArgs) X(hypot_wide, BinaryArgs) X(logaddexp_wide, BinaryArgs)               \
     X(mish_gradient_wide, BinaryArgs) X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs)    \
-    X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs)
+    X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs) X(xlogy_wide, BinaryArgs)
 /* Of integers, beside those of exact.inc.h. */
 #define QUOTIENT_LOOPS(X)                                                                         \
     X(sign_int32, UnaryArgs) X(sign_int64, UnaryArgs) X(clip_int32, ClipArgs)                     \
@@ -127,7 +127,11 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(resample, ResampleArgs)                                                                     \
     X(product, ProductArgs) X(pack_strips, PackStripsArgs)                                        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
-    X(narrow, NarrowArgs) X(elements, ElementsArgs)              \
+    X(narrow, NarrowArgs) X(elements, ElementsArgs)                                               \
+    X(variance_float32, RowwiseArgs) X(variance_float64, RowwiseArgs)                             \
+    X(logsumexp_float32, RowwiseArgs) X(logsumexp_float64, RowwiseArgs)                           \
+    X(draw_bits32, DrawArgs) X(draw_bits64, DrawArgs) X(draw_float32, DrawArgs)                   \
+    X(draw_float64, DrawArgs) X(drop, DropArgs) X(normal_pairs, NormalArgs)                       \
     X(product_bfloat16, Bfloat16ProductArgs) X(few_rows_bfloat16, Bfloat16ProductArgs)
 
 /* All loops with the type of their arguments, in the order of their tables. */

@@ -20,4 +20,6 @@ ELEMENT_LOOPS(BODY)
 #include "recurrent.inc.h"
 #include "pooling.inc.h"
 #include "resample.inc.h"
+#include "random.inc.h"
+#include "rowwise.inc.h"
 #include "convolution.inc.h"

@@ -1,12 +1,35 @@
 /* The kernel of top_k. */
 #include "calls.h"
 
+/* Arrays of so many elements at most are turned around. */
+#define MOST_TURNED 100000
+
 /* The same for a copy of x in C order. */
 static PyObject *of_copy(PyObject *x, PyObject *const *rest, PyObject *names) {
     PyObject *all[] = {PyArray_NewCopy(as_array(x), NPY_CORDER), rest[0], rest[1], rest[2]};
     PyObject *both = all[0] ? kernel_top_k(NULL, all, 1, names) : NULL;
     Py_XDECREF(all[0]);
     return both;
+}
+
+/* The same along another axis than the last: that of a copy with the two axes exchanged. */
+static PyObject *of_turned(PyObject *const *x, int along, PyObject *names) {
+    int last = PyArray_NDIM(as_array(x[0])) - 1;
+    PyObject *all[] = {PyArray_SwapAxes(as_array(x[0]), along, last), x[1], x[2], x[3]};
+    PyObject *axis = PyLong_FromLong(last), *both = NULL;
+    for (Py_ssize_t i = 0; i < 3; i++)
+        if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "axis"))
+            all[1 + i] = axis;
+    if (all[0] && axis)
+        both = kernel_top_k(NULL, all, 1, names);
+    Py_XDECREF(all[0]);
+    Py_XDECREF(axis);
+    if (!both || !PyTuple_CheckExact(both))
+        return both;
+    PyObject *values = PyArray_SwapAxes(as_array(PyTuple_GET_ITEM(both, 0)), along, last);
+    PyObject *indices = PyArray_SwapAxes(as_array(PyTuple_GET_ITEM(both, 1)), along, last);
+    Py_DECREF(both);
+    return pair(values, indices);
 }
 
 KERNEL(top_k) {
@@ -26,6 +49,9 @@ KERNEL(top_k) {
     if (PyErr_Occurred())
         return NULL;
     npy_intp shape[NPY_MAXDIMS];
+    if (along >= 0 && along < ndim - 1 && PyTuple_GET_SIZE(names) == 3
+        && size(x[0]) <= MOST_TURNED)
+        return of_turned(x, (int)along, names);
     if (along != ndim - 1 || k < 1 || k > MOST_SELECTED || (which == 3 && type != NPY_INT64))
         return NUMPY_FALLBACK(top_k);
     memcpy(shape, PyArray_DIMS(as_array(x[0])), (size_t)ndim * sizeof *shape);

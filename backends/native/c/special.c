@@ -17,6 +17,7 @@ ELEMENTS(sinh, 1, OF_ONE, IN_DOUBLE(sinh, 2))
 ELEMENTS(cosh, 1, OF_ONE, IN_DOUBLE(cosh, 2))
 ELEMENTS(hypot, 2, OF_TWO, IN_DOUBLE(hypot, 1.5))
 ELEMENTS(logaddexp, 2, OF_TWO, IN_DOUBLE(logaddexp, 2.5))
+ELEMENTS(xlogy, 2, OF_TWO, IN_DOUBLE(xlogy, 1.5))
 
 /* Of the types that a loop of comparisons takes, one or two of which may be a number. */
 #define COMPARISON(name) ELEMENTS(name, 2, COMPARED, OF_NUMBERS(name, name##_float64, 0.25))
@@ -46,6 +47,7 @@ OF_ONE_FLOAT(hard_silu, 0.3)
 OF_ONE_FLOAT(softsign, 0.3)
 OF_ONE_FLOAT(bell, 0.6)
 OF_TWO_FLOATS(squared_error, 0.3)
+OF_TWO_FLOATS(prelu, 0.3)
 ELEMENTS(sigmoid_cross_entropy_with_logits, 2, OF_TWO,
          OF_FLOATS(sigmoid_cross_entropy, sigmoid_cross_entropy_wide, 1))
 ELEMENTS(mish_gradient, 2, OF_TWO, IN_DOUBLE(mish_gradient, 2.5))
@@ -93,10 +95,6 @@ KERNEL(fixed_power) {
     return NUMPY_FALLBACK(fixed_power);
 }
 
-#define QUOTIENT(name, cost)                                                                       \
-    ELEMENTS(name, 2, OF_TWO,                                                                      \
-             (&(const Family){NO_LOOP, LOOP_##name##_wide, LOOP_##name##_int32,                    \
-                              LOOP_##name##_int64, cost}))
 /* What many floats leave by 1 NumPy's kernel has sooner, by their integers, with the same bits. */
 #define MANY 2048
 KERNEL(remainder) {
@@ -112,7 +110,18 @@ KERNEL(remainder) {
         y = elements(family, OF_TWO, 0, x, 2);
     ELSE_NUMPY(remainder, y);
 }
-QUOTIENT(floor_divide, 1)
+/* Of integers by one of them NumPy's loop multiplies, and does not divide. */
+KERNEL(floor_divide) {
+    (void)module;
+    PyObject *y = NULL;
+    int by_one = count == 2 && !names && PyArray_CheckExact(x[1]) && is_number(x[1])
+              && PyArray_ISINTEGER(as_array(x[1]));
+    const Family *family = &(const Family){NO_LOOP, LOOP_floor_divide_wide, LOOP_floor_divide_int32,
+                                           LOOP_floor_divide_int64, 1};
+    if (count == 2 && !names && !by_one)
+        y = elements(family, OF_TWO, 0, x, 2);
+    ELSE_NUMPY(floor_divide, y);
+}
 ELEMENTS(fmod, 2, OF_TWO, IN_DOUBLE(fmod, 2))
 
 static int has_form(PyObject *exponent) {

@@ -32,7 +32,7 @@ _HALVES = ("bfloat16", "float16")
 _NUMPY_LEADS = INSTRUCTIONS == "avx512"
 _NUMBERS = (*_FLOATS, "int32", "int64")
 #: The dtypes of the first input that the kernel of an op takes; others take float32.
-DTYPES = {
+DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
             "bell", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
@@ -42,7 +42,7 @@ DTYPES = {
             "relu", "relu6", "relu_gradient", "selu", "sigmoid",
             "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "silu",
             "silu_gradient", "softplus", "softsign", "sqrt", "squared_error", "tanh",
-            "tanh_gradient",
+            "tanh_gradient", "prelu", "xlogy",
         ),
         _FLOATS,
     ),
@@ -66,11 +66,14 @@ DTYPES = {
     **dict.fromkeys(
         (
             "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
-            "log_softmax", "log_softmax_gradient", "max", "mean", "min", "nextafter", "prod",
-            "scatter_add", "segment_sum", "softmax", "softmax_gradient", "sum", "vector_norm",
+            "log_softmax", "log_softmax_gradient", "logsumexp", "max", "mean", "min", "nextafter",
+            "prod", "scatter_add", "segment_sum", "softmax", "softmax_gradient", "std", "sum",
+            "var", "vector_norm",
         ),
         ("float32", "float64"),
     ),
+    # Of any dtype, or without inputs.
+    **dict.fromkeys(("random_bits", "random_normal", "random_uniform", "tril", "triu"), None),
     "top_k": ("float32", "float64", "int32", "int64"),
     "where": ("bool",),
 }  # fmt: skip
@@ -83,7 +86,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
         dtypes = DTYPES.get(name, ("float32",))
-        if dtypes:
+        if dtypes is None or dtypes:
             register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in dtypes]

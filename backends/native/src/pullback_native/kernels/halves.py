@@ -16,7 +16,7 @@ from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 #: results have the dtype of the first input, or are positions.
 IN_FLOAT32 = (
     *("sum", "mean", "prod", "max", "min", "vector_norm", "cumulative_sum", "cumulative_prod"),
-    *("cumulative_max", "cumulative_min", "top_k", "segment_sum"),
+    *("cumulative_max", "cumulative_min", "top_k", "segment_sum", "var", "std", "logsumexp"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient"),
     *(

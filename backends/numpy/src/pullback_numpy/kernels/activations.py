@@ -54,6 +54,10 @@ def _relu_gradient(g: Array, out: Array) -> Array:
     return dx
 
 
+def _prelu(x: Array, slope: Array) -> Any:
+    return where(x > x.dtype.type(0), x, x * slope)
+
+
 def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
     w = widened(x)
     scaled = np.multiply(w, w.dtype.type(negative_slope), out=fresh(w))
@@ -197,6 +201,7 @@ KERNELS: dict[str, Kernel] = {
     "leaky_relu": _leaky_relu,
     "log_sigmoid": in_pieces(_log_sigmoid),
     "mish": in_pieces(_mish),
+    "prelu": _prelu,
     "relu": _relu,
     "relu_gradient": _relu_gradient,
     "selu": in_pieces(_selu),

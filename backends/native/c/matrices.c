@@ -1,0 +1,59 @@
+/* Kernels of matrices and vectors in the last axes: triangles, and cross products. */
+#include "calls.h"
+
+/* The columns of row i that a triangle keeps: those before `end`, or from it on. */
+static ptrdiff_t end_of(ptrdiff_t row, long k, ptrdiff_t columns) {
+    ptrdiff_t end = row + k;
+    return end < 0 ? 0 : end > columns ? columns : end;
+}
+
+/* x with zeros above diagonal k, or below it; NULL without an error where NumPy has to do it. */
+static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    PyObject *number = attribute(x, count, names, "k");
+    if (count != 1 || !number || !PyArray_CheckExact(x[0]) || !PyArray_ISCARRAY_RO(as_array(x[0]))
+        || PyArray_NDIM(as_array(x[0])) < 2
+        || !(PyArray_ISNUMBER(as_array(x[0])) || PyArray_ISBOOL(as_array(x[0]))
+             || PyArray_TYPE(as_array(x[0])) == bfloat16))
+        return NULL;
+    int overflow, ndim = PyArray_NDIM(as_array(x[0]));
+    long k = PyLong_AsLongAndOverflow(number, &overflow);
+    ptrdiff_t rows = PyArray_DIM(as_array(x[0]), ndim - 2);
+    ptrdiff_t columns = PyArray_DIM(as_array(x[0]), ndim - 1);
+    ptrdiff_t item = PyArray_ITEMSIZE(as_array(x[0])), all = columns ? size(x[0]) / columns : 0;
+    if (overflow || k < -PY_SSIZE_T_MAX / 4 || k > PY_SSIZE_T_MAX / 4)
+        return NULL;
+    PyObject *y = new_array_of(PyArray_TYPE(as_array(x[0])), item, ndim,
+                               PyArray_DIMS(as_array(x[0])));
+    if (!y)
+        return NULL;
+    const char *from = data(x[0]);
+    char *to = data(y);
+    ptrdiff_t width = columns * item;
+    int free = (double)all * (double)width > 10 * WORTH_THE_LOCK;
+    PyThreadState *held = free ? PyEval_SaveThread() : NULL;
+    for (ptrdiff_t row = 0; row < all; row++, from += width, to += width) {
+        ptrdiff_t end = end_of(row % rows, lower ? k + 1 : k, columns) * item;
+        if (lower) {
+            memcpy(to, from, (size_t)end);
+            memset(to + end, 0, (size_t)(width - end));
+        } else {
+            memset(to, 0, (size_t)end);
+            memcpy(to + end, from + end, (size_t)(width - end));
+        }
+    }
+    if (held)
+        PyEval_RestoreThread(held);
+    return y;
+}
+
+KERNEL(tril) {
+    (void)module;
+    PyObject *y = triangle(1, x, count, names);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(tril);
+}
+
+KERNEL(triu) {
+    (void)module;
+    PyObject *y = triangle(0, x, count, names);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(triu);
+}

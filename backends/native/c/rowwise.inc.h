@@ -1,0 +1,56 @@
+/* One number of each row: variances, deviations, and logarithms of sums of exponentials. Sums are
+ * taken in double, and in groups, so that an error does not grow with the row. */
+
+#define SUMMED 512
+
+/* The sum of an expression of x over a row. */
+#define ROW_TOTAL(T, total, row, width, expression)                                                \
+    for (ptrdiff_t begin = 0; begin < (width); begin += SUMMED) {                                  \
+        ptrdiff_t some = (width) - begin < SUMMED ? (width) - begin : SUMMED;                      \
+        const T *restrict part = (row) + begin;                                                    \
+        double group = 0.0;                                                                        \
+        _Pragma("omp simd reduction(+ : group)")                                                   \
+        for (ptrdiff_t i = 0; i < some; i++) {                                                     \
+            T x = part[i];                                                                         \
+            group += (double)(expression);                                                         \
+        }                                                                                          \
+        (total) += group;                                                                          \
+    }
+
+#define VARIANCE(type, T)                                                                          \
+    LOOP(variance_##type, RowwiseArgs) {                                                           \
+        ptrdiff_t width = args->width;                                                             \
+        for (ptrdiff_t row = from; row < to; row++) {                                              \
+            const T *at = (const T *)args->x + row * width;                                        \
+            double mean = 0.0, squares = 0.0, rest = 0.0;                                          \
+            ROW_TOTAL(T, mean, at, width, x)                                                       \
+            mean /= (double)width;                                                                 \
+            ROW_TOTAL(T, squares, at, width, ((double)x - mean) * ((double)x - mean))              \
+            /* The rounding of the mean may be large compared with the differences. */             \
+            ROW_TOTAL(T, rest, at, width, (double)x - mean)                                        \
+            squares -= rest / (double)width * rest;                                                \
+            double variance = (squares < 0.0 ? 0.0 : squares) / args->left;                        \
+            ((T *)args->y)[row] = (T)(args->root ? sqrt(variance) : variance);                     \
+        }                                                                                          \
+    }
+VARIANCE(float32, float)
+VARIANCE(float64, double)
+
+#define LOGSUMEXP(type, T, EXP)                                                                    \
+    LOOP(logsumexp_##type, RowwiseArgs) {                                                          \
+        ptrdiff_t width = args->width;                                                             \
+        for (ptrdiff_t row = from; row < to; row++) {                                              \
+            const T *at = (const T *)args->x + row * width;                                        \
+            T most = at[0];                                                                        \
+            _Pragma("omp simd reduction(max : most)")                                              \
+            for (ptrdiff_t i = 0; i < width; i++)                                                  \
+                most = at[i] > most ? at[i] : most;                                                \
+            /* An infinite maximum is the result: it is not subtracted, for inf - inf is NaN. */   \
+            most = most - most == (T)0 ? most : (T)0;                                              \
+            double total = 0.0;                                                                    \
+            ROW_TOTAL(T, total, at, width, EXP(x - most))                                          \
+            ((T *)args->y)[row] = (T)(log64(total) + (double)most);                                \
+        }                                                                                          \
+    }
+LOGSUMEXP(float32, float, exp32)
+LOGSUMEXP(float64, double, exp64)
