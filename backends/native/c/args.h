@@ -420,6 +420,14 @@ typedef struct {
     Windows windows;
 } MaxPoolArgs;
 
+/* `counts_padding` is true for a mean of whole windows, with zeros outside of the image. */
+typedef struct {
+    const float *x;
+    float *y;
+    ptrdiff_t counts_padding;
+    Windows windows;
+} AvgPoolArgs;
+
 /* `tiled`: windows cover the image without gap or overlap. */
 typedef struct {
     const float *g;
@@ -494,5 +502,13 @@ typedef struct {
     ptrdiff_t width, root;
     double left;
 } RowwiseArgs;
+
+/* `groups` of neighbouring channels of items of so many pixels; scale and offset may be NULL. */
+typedef struct {
+    const void *x, *scale, *offset;
+    void *y;
+    ptrdiff_t pixels, channels, groups;
+    double epsilon;
+} GroupNormArgs;
 
 #endif

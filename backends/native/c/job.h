@@ -21,6 +21,8 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
  * cache. */
 #define MOST_ROWS 264
 #define MOST_COLUMNS 512
+/* Channels whose groups are normalized: the sums of so many fit into the first-level cache. */
+#define MOST_CHANNELS 1024
 
 /* A loop with its arguments, without their type. */
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
@@ -123,11 +125,12 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(channel_affine, ChannelAffineArgs) X(channel_combine, ChannelCombineArgs)                   \
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
-    X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
+    X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs) X(avg_pool, AvgPoolArgs)   \
     X(resample, ResampleArgs)                                                                     \
     X(product, ProductArgs) X(pack_strips, PackStripsArgs)                                        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
     X(narrow, NarrowArgs) X(elements, ElementsArgs)                                               \
+    X(group_norm_float32, GroupNormArgs) X(group_norm_float64, GroupNormArgs)                     \
     X(variance_float32, RowwiseArgs) X(variance_float64, RowwiseArgs)                             \
     X(logsumexp_float32, RowwiseArgs) X(logsumexp_float64, RowwiseArgs)                           \
     X(draw_bits32, DrawArgs) X(draw_bits64, DrawArgs) X(draw_float32, DrawArgs)                   \

@@ -1,4 +1,4 @@
-/* Max pooling over images, channels last. */
+/* Pooling over images, channels last. */
 
 /* Offsets in a window, from the first to before the last. */
 typedef struct {
@@ -78,6 +78,38 @@ LOOP(max_pool_gradient, MaxPoolGradientArgs) {
                     }
                 }
             }
+        }
+    }
+}
+
+/* Counts rows of the output. */
+LOOP(avg_pool, AvgPoolArgs) {
+    const Windows *windows = &args->windows;
+    ptrdiff_t height = windows->height, width = windows->width, channels = windows->channels;
+    ptrdiff_t rows = windows->out_height, columns = windows->out_width;
+    for (ptrdiff_t line = from; line < to; line++) {
+        ptrdiff_t top = line % rows * windows->stride_height - windows->pad_top;
+        const float *image = args->x + line / rows * height * width * channels;
+        Offsets down = inside(top, windows->window_height, height);
+        for (ptrdiff_t column = 0; column < columns; column++) {
+            ptrdiff_t left = column * windows->stride_width - windows->pad_left;
+            float *restrict y = args->y + (line * columns + column) * channels;
+            Offsets across = inside(left, windows->window_width, width);
+            ptrdiff_t count = args->counts_padding
+                                ? windows->window_height * windows->window_width
+                                : (down.to - down.from) * (across.to - across.from);
+            for (ptrdiff_t c = 0; c < channels; c++)
+                y[c] = 0.0f;
+            for (ptrdiff_t i = down.from; i < down.to; i++) {
+                for (ptrdiff_t j = across.from; j < across.to; j++) {
+                    const float *restrict x = image + ((top + i) * width + left + j) * channels;
+                    _Pragma("omp simd")
+                    for (ptrdiff_t c = 0; c < channels; c++)
+                        y[c] += x[c];
+                }
+            }
+            for (ptrdiff_t c = 0; c < channels; c++)
+                y[c] /= (float)count;
         }
     }
 }

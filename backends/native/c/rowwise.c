@@ -1,4 +1,5 @@
-/* Kernels of one number for each row, of the last axes of contiguous arrays. */
+/* Kernels of one number for each row, of the last axes of contiguous arrays; and of groups of
+ * channels. */
 #include <math.h>
 
 #include "calls.h"
@@ -81,4 +82,48 @@ KERNEL(logsumexp) {
     PyObject *y = rowwise(LOOP_logsumexp_float32, LOOP_logsumexp_float64, &args, 1.0, x, count,
                           names);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(logsumexp);
+}
+
+/* True of None, and of an array of x's dtype with a number for each channel. */
+static int is_for_channels(PyObject *parameter, PyObject *x, ptrdiff_t channels) {
+    return parameter == Py_None
+        || (PyArray_CheckExact(parameter) && PyArray_ISCARRAY_RO(as_array(parameter))
+            && PyArray_TYPE(as_array(parameter)) == PyArray_TYPE(as_array(x))
+            && size(parameter) == channels);
+}
+
+KERNEL(group_norm) {
+    (void)module;
+    PyObject *wanted = attribute(x, count, names, "groups");
+    PyObject *axis = attribute(x, count, names, "axis");
+    if (count != 3 || !wanted || !axis || !PyArray_CheckExact(x[0])
+        || !PyArray_ISCARRAY_RO(as_array(x[0])) || PyArray_NDIM(as_array(x[0])) < 2 || !size(x[0])
+        || (PyArray_TYPE(as_array(x[0])) != NPY_FLOAT && PyArray_TYPE(as_array(x[0])) != NPY_DOUBLE))
+        return NUMPY_FALLBACK(group_norm);
+    int ndim = PyArray_NDIM(as_array(x[0])), wide = PyArray_TYPE(as_array(x[0])) == NPY_DOUBLE;
+    ptrdiff_t channels = PyArray_DIM(as_array(x[0]), ndim - 1);
+    ptrdiff_t items = PyArray_DIM(as_array(x[0]), 0), groups = PyLong_AsSsize_t(wanted);
+    double epsilon = ATTRIBUTE(epsilon);
+    if (PyErr_Occurred())
+        return NULL;
+    if (PyLong_AsLong(axis) != ndim - 1 || channels > MOST_CHANNELS || groups < 1
+        || channels % groups || !is_for_channels(x[1], x[0], channels)
+        || !is_for_channels(x[2], x[0], channels))
+        return NUMPY_FALLBACK(group_norm);
+    PyObject *y = new_array_of(PyArray_TYPE(as_array(x[0])), PyArray_ITEMSIZE(as_array(x[0])), ndim,
+                               PyArray_DIMS(as_array(x[0])));
+    if (!y)
+        return NULL;
+    GroupNormArgs args = {.x = data(x[0]),
+                          .scale = x[1] == Py_None ? NULL : data(x[1]),
+                          .offset = x[2] == Py_None ? NULL : data(x[2]),
+                          .y = data(y),
+                          .pixels = size(x[0]) / items / channels,
+                          .channels = channels,
+                          .groups = groups,
+                          .epsilon = epsilon};
+    ptrdiff_t each = size(x[0]) / items;
+    return unless(run_loop(wide ? LOOP_group_norm_float64 : LOOP_group_norm_float32, &args, items,
+                           1 + PIECE / each, 30 + 0.8 * (double)each),
+                  y);
 }

@@ -54,3 +54,56 @@ VARIANCE(float64, double)
     }
 LOGSUMEXP(float32, float, exp32)
 LOGSUMEXP(float64, double, exp64)
+
+/* Groups of channels: the sums of each channel, and from them those of its group. */
+#define GROUP_NORM(type, T, ROOT)                                                                  \
+    LOOP(group_norm_##type, GroupNormArgs) {                                                       \
+        ptrdiff_t channels = args->channels, pixels = args->pixels;                                \
+        ptrdiff_t width = channels / args->groups;                                                 \
+        const T *scale = args->scale, *offset = args->offset;                                      \
+        double sums[MOST_CHANNELS], elements = (double)(pixels * width);                           \
+        T means[MOST_CHANNELS], factors[MOST_CHANNELS], summands[MOST_CHANNELS];                   \
+        for (ptrdiff_t item = from; item < to; item++) {                                           \
+            const T *restrict x = (const T *)args->x + item * pixels * channels;                   \
+            T *restrict y = (T *)args->y + item * pixels * channels;                               \
+            for (ptrdiff_t c = 0; c < channels; c++)                                               \
+                sums[c] = 0.0;                                                                     \
+            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t c = 0; c < channels; c++)                                           \
+                    sums[c] += (double)x[pixel * channels + c];                                    \
+            }                                                                                      \
+            for (ptrdiff_t c = 0; c < channels; c += width) {                                      \
+                double total = 0.0;                                                                \
+                for (ptrdiff_t i = 0; i < width; i++)                                              \
+                    total += sums[c + i];                                                          \
+                for (ptrdiff_t i = 0; i < width; i++)                                              \
+                    means[c + i] = (T)(total / elements), sums[c + i] = 0.0;                       \
+            }                                                                                      \
+            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t c = 0; c < channels; c++) {                                         \
+                    T away = x[pixel * channels + c] - means[c];                                   \
+                    sums[c] += (double)away * (double)away;                                        \
+                }                                                                                  \
+            }                                                                                      \
+            for (ptrdiff_t c = 0; c < channels; c += width) {                                      \
+                double total = 0.0;                                                                \
+                for (ptrdiff_t i = 0; i < width; i++)                                              \
+                    total += sums[c + i];                                                          \
+                T spread = (T)1 / ROOT((T)(total / elements) + (T)args->epsilon);                  \
+                for (ptrdiff_t i = c; i < c + width; i++) {                                        \
+                    factors[i] = scale ? spread * scale[i] : spread;                               \
+                    summands[i] = offset ? offset[i] : (T)0;                                       \
+                }                                                                                  \
+            }                                                                                      \
+            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t c = 0; c < channels; c++)                                           \
+                    y[pixel * channels + c] =                                                      \
+                        (x[pixel * channels + c] - means[c]) * factors[c] + summands[c];           \
+            }                                                                                      \
+        }                                                                                          \
+    }
+GROUP_NORM(float32, float, sqrtf)
+GROUP_NORM(float64, double, sqrt)

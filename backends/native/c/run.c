@@ -94,6 +94,9 @@ static Field gru_step_gradient[] = {
     F(GruGradientArgs, inputs) STEPS(GruGradientArgs)};
 static Field max_pool[] = {
     F(MaxPoolArgs, x) F(MaxPoolArgs, y) F(MaxPoolArgs, indices) WINDOWS(MaxPoolArgs, windows.)};
+static Field avg_pool[] = {
+    F(AvgPoolArgs, x) F(AvgPoolArgs, y) F(AvgPoolArgs, counts_padding)
+    WINDOWS(AvgPoolArgs, windows.)};
 static Field max_pool_gradient[] = {
     F(MaxPoolGradientArgs, g) F(MaxPoolGradientArgs, indices) F(MaxPoolGradientArgs, dx)
     WINDOWS(MaxPoolGradientArgs, windows.) F(MaxPoolGradientArgs, tiled)};
@@ -113,7 +116,7 @@ static Field conv_kernel_gradient[] = {
     X(attention, AttentionArgs) X(attention_gradient, AttentionGradientArgs)                      \
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
-    X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs)                            \
+    X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs) X(avg_pool, AvgPoolArgs)   \
     X(resample, ResampleArgs)                                                                     \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
 /* clang-format on */

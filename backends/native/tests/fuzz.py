@@ -105,7 +105,7 @@ def samples() -> Iterator[Call]:
     suites, device = load(), as_device("cpu")
     for name in sorted({*_native.KERNELS, *KERNELS}):
         for case in cases(OPS[name], suites[name], device):
-            if str(case.dtype) in ("float32", *DTYPES.get(name, ())):
+            if str(case.dtype) in ("float32", *(DTYPES.get(name) or ())):
                 call = case.resolved(case.tensors())
                 yield name, native(call.inputs), call.attributes
 
@@ -181,6 +181,19 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
                 near_1 = np.exp(cube / 60)  # whose products stay in the range
                 yield name, [near_1], {"axis": axes, "keepdims": True, "dtype": None}
             yield "vector_norm", [cube], {"axis": axes, "keepdims": False, "ord": 2}
+            yield "logsumexp", [cube], {"axis": axes, "keepdims": False}
+            for name in ("var", "std"):
+                yield name, [cube], {"axis": axes, "keepdims": True, "correction": 1.0}
+        for name in ("tril", "triu"):
+            yield name, [cube], {"k": 5}
+        for name in ("prelu", "xlogy"):
+            yield name, [one, np.abs(number)], {}
+    drawing = {"key": 3, "counter": 2**64 - 9}
+    options = {**drawing, "rate": 0.3, "noise_shape": x.shape}
+    yield "dropout", [x], options
+    for name in ("random_normal", "random_uniform"):
+        options = {**drawing, "shape": (70, 1001), "dtype": x.dtype, "device": None}
+        yield name, [], options
     q, k = normal(2, 4, 70, 16), normal(2, 2, 90, 16)
     for causal in (False, True):
         options = {"is_causal": causal, "scale": 0.25}

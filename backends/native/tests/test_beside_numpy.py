@@ -140,13 +140,64 @@ def test_conv_of_random_forms():
             continue
         batch, channels, features = rng.integers(1, 40, 3).tolist()
         shape = (batch % 4 + 1, *size, channels)
+        first = bool(rng.integers(2))
+        if first:
+            shape = (shape[0], channels, *size)
         x, kernel = normal(*shape), normal(*window, channels, features)
         options = {"strides": stride, "padding": padding, "groups": 1, "dilation": dilation,
-               "data_format": "channels_last"}  # fmt: skip
+               "data_format": "channels_first" if first else "channels_last"}  # fmt: skip
         (y,) = beside("conv", x, kernel, **options)
         g = normal(*y.shape)
         beside("conv_input_gradient", g, kernel, input_shape=shape, **options)
         beside("conv_kernel_gradient", x, g, kernel_shape=kernel.shape, **options, rtol=1e-4)
+
+
+def test_avg_pool_of_random_forms(instructions):
+    # Windows of 256 taps are the largest that the pack takes, 8 channels the fewest of many pixels.
+    for _ in range(60):
+        dims = int(rng.integers(1, 3))
+        window, size, stride = (
+            tuple(rng.integers(low, high, dims).tolist())
+            for low, high in ((1, 18), (17, 24), (1, 4))
+        )
+        padding = tuple(tuple(rng.integers(0, min(4, width + 1), 2).tolist()) for width in window)
+        shape = (2, *size, int(rng.choice([1, 7, 8, 20])))
+        x = normal(*shape)
+        if rng.random() < 0.3:
+            x.flat[rng.integers(x.size)] = rng.choice([np.inf, np.nan])
+        for include in (False, True):
+            with np.errstate(all="ignore"):
+                beside("avg_pool", x, window=window, strides=stride, padding=padding,
+                       count_include_pad=include, data_format="channels_last")  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_group_norm(dtype, instructions):
+    # The pack takes 1,024 channels at most.
+    for shape in [(2, 8), (3, 5, 12), (2, 7, 9, 16), (1, 40, 40, 4), (2, 3, 1024), (2, 3, 1026)]:
+        channels = shape[-1]
+        for mean in (0, 100):
+            x = (normal(*shape) * 2 + np.float32(mean)).astype(dtype)
+            wide = x.astype(np.longdouble)
+            for groups in (1, 2, channels // 2, channels):
+                scale, offset = normal(channels).astype(dtype), normal(channels).astype(dtype)
+                apart = wide.reshape(shape[0], -1, groups, channels // groups)
+                away = apart - apart.mean((1, 3), keepdims=True)
+                spread = np.sqrt((away**2).mean((1, 3), keepdims=True) + 1e-5)
+                exact = (away / spread).reshape(shape)
+                close = (1 + mean) * (1e-6 if dtype == "float32" else 1e-14)
+                for s, o in ((None, None), (scale, None), (scale, offset)):
+                    y = exact * (1 if s is None else s) + (0 if o is None else o)
+                    for form in (x, np.moveaxis(x, -1, 1)):
+                        axis = x.ndim - 1 if form is x else 1
+                        found = _native.group_norm(
+                            form, s, o, groups=groups, axis=axis, epsilon=1e-5
+                        )
+                        found = found if form is x else np.moveaxis(found, 1, -1)
+                        assert (found.dtype, found.shape) == (x.dtype, shape)
+                        np.testing.assert_allclose(
+                            found.astype(float), y.astype(float), rtol=0, atol=40 * close
+                        )
 
 
 def test_batch_norm_far_from_zero():

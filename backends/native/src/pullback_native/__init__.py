@@ -65,7 +65,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     "matmul": ("float32", "bfloat16", "float64"),
     **dict.fromkeys(
         (
-            "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
+            "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "group_norm",
             "log_softmax", "log_softmax_gradient", "logsumexp", "max", "mean", "min", "nextafter",
             "prod", "scatter_add", "segment_sum", "softmax", "softmax_gradient", "std", "sum",
             "var", "vector_norm",

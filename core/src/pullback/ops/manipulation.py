@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 
+@remembered
 def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
     if type(shape) is not tuple:
         shape = tuple(shape) if isinstance(shape, list) else (shape,)

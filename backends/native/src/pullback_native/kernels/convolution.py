@@ -1,8 +1,9 @@
-"""Convolution over one or two spatial dimensions, channels last, without groups.
+"""Convolution over one or two spatial dimensions, without groups.
 
 The loops read windows where they lie in the image: NumPy's kernel gathers them into a matrix for
 BLAS. Input gradients are convolutions too: at stride 1 of g with the flipped kernel, at larger
-strides one for each position that an input can have under the stride.
+strides one for each position that an input can have under the stride. Images whose channels are
+first are read as those with the channels last: `plain` copies them, as NumPy's kernel does.
 
 All that follows from shapes is worked out once: the functions that end in `_for` return the kernel
 for arrays of some shapes, and keep it. A kernel returns None where NumPy's has to do the call.
@@ -91,6 +92,21 @@ def _by_numpy(name: str, *inputs: Array, **attributes: Any) -> Array:
     return result
 
 
+def _moved(x: Array, kernel: Array, groups: int, data_format: str) -> bool:
+    """Returns whether the loops take these arrays with the channels of the image moved."""
+    return data_format == "channels_first" and _supports(x, kernel, groups, "channels_last")
+
+
+def _last(x: Array) -> Array:
+    """An image whose channels are first, as a view with the channels last."""
+    return x.transpose(0, *range(2, x.ndim), 1)
+
+
+def _first(x: Array) -> Array:
+    """An image whose channels are last, as a view with the channels first."""
+    return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1))
+
+
 # ---------------------------------------------------------------------------------------------
 # The convolution.
 
@@ -103,6 +119,12 @@ def _conv(
         y = _conv_for(x.shape, kernel.shape, strides, padding, dilation)(x, kernel)
         if y is not None:
             return y
+    elif _moved(x, kernel, groups, data_format):
+        y = _conv(
+            _last(x), kernel, strides=strides, padding=padding, dilation=dilation, groups=1,
+            data_format="channels_last",
+        )  # fmt: skip
+        return _first(y)
     return _by_numpy(
         "conv", x, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
@@ -153,6 +175,13 @@ def _conv_input_gradient(
         dx = None if ready is None else ready(g, kernel)
         if dx is not None:
             return dx
+    elif _moved(g, kernel, groups, data_format):
+        n, channels, *sizes = input_shape
+        dx = _conv_input_gradient(
+            _last(g), kernel, input_shape=(n, *sizes, channels), strides=strides, padding=padding,
+            dilation=dilation, groups=1, data_format="channels_last",
+        )  # fmt: skip
+        return _first(dx)
     return _by_numpy(
         "conv_input_gradient", g, kernel, input_shape=input_shape, strides=strides,
         padding=padding, dilation=dilation, groups=groups, data_format=data_format,
@@ -254,6 +283,11 @@ def _conv_kernel_gradient(
         dkernel = ready(x, g)
         if dkernel is not None:
             return dkernel
+    elif _moved(x, g, groups, data_format):
+        return _conv_kernel_gradient(
+            _last(x), _last(g), kernel_shape=kernel_shape, strides=strides, padding=padding,
+            dilation=dilation, groups=1, data_format="channels_last",
+        )  # fmt: skip
     return _by_numpy(
         "conv_kernel_gradient", x, g, kernel_shape=kernel_shape, strides=strides,
         padding=padding, dilation=dilation, groups=groups, data_format=data_format,

@@ -18,8 +18,9 @@ IN_FLOAT32 = (
     *("sum", "mean", "prod", "max", "min", "vector_norm", "cumulative_sum", "cumulative_prod"),
     *("cumulative_max", "cumulative_min", "top_k", "segment_sum", "var", "std", "logsumexp"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
-    *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient"),
+    *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient", "group_norm"),
     *(
+        "avg_pool",
         "max_pool",
         "max_pool_gradient",
         "resize",

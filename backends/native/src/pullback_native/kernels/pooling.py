@@ -1,4 +1,4 @@
-"""Max pooling over one or two spatial dimensions, channels last; the rest is NumPy's."""
+"""Pooling over one or two spatial dimensions, channels last; the rest is NumPy's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from pullback_numpy.typing import PoolOptions
 #: a position in all windows at once, three to ten times as fast.
 _FEW_CHANNELS, _MANY = 8, 4096
 
-_POOL, _GRADIENT = LOOPS["max_pool"], LOOPS["max_pool_gradient"]
+_POOL, _GRADIENT, _MEAN = LOOPS["max_pool"], LOOPS["max_pool_gradient"], LOOPS["avg_pool"]
+#: Larger windows are added in groups, by NumPy's kernel.
+_MOST_TAPS = 256
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +88,30 @@ def _max_pool_gradient(
     return dx
 
 
+def _avg_pool(
+    x: Array, *, data_format: str, count_include_pad: bool, **options: Unpack[PoolOptions]
+) -> Array:
+    if data_format == "channels_last" and x.ndim <= 4 and x.dtype == FLOAT32:
+        shape, sizes, _ = _plan(x.shape, **options)
+        taps = prod(options["window"])
+        # A window outside of the image has no mean but NumPy's.
+        inside = all(
+            low < width and high < width
+            for (low, high), width in zip(options["padding"], options["window"], strict=True)
+        )
+        if inside and taps <= _MOST_TAPS and not _is_flat(shape) and x.size and prod(shape):
+            y, columns = empty(shape), shape[-2] * shape[-1]
+            run(_MEAN, y.size // columns, 1 + 16384 // (columns * taps), 0.2 * columns * taps,
+                sizes, x=plain(x), y=y, counts_padding=count_include_pad)  # fmt: skip
+            return y
+    result: Array = NUMPY_KERNELS["avg_pool"](
+        x, data_format=data_format, count_include_pad=count_include_pad, **options
+    )
+    return result
+
+
 KERNELS: dict[str, Kernel] = {
+    "avg_pool": _avg_pool,
     "max_pool": _max_pool,
     "max_pool_gradient": _max_pool_gradient,
 }

@@ -104,6 +104,22 @@ def _vecdot(x1: Array, x2: Array, *, axis: int) -> Any:
     return np.matmul(x1[..., None, :], x2[..., None])[..., 0, 0]
 
 
+def _cross(x1: Array, x2: Array, *, axis: int) -> Any:
+    if axis >= 0 or x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ValueError("vectors must have 3 elements along a negative axis")
+    if _is_half(x1):
+        return narrowed(_cross(widened(x1), widened(x2), axis=axis), x1)
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    y = np.empty(shape, x1.dtype)
+    behind = (slice(None),) * (-1 - axis)
+    first, second, target = ([x[(..., i, *behind)] for i in range(3)] for x in (x1, x2, y))
+    for i, part in enumerate(target):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        np.multiply(first[j], second[k], out=part)
+        np.subtract(part, first[k] * second[j], out=part)
+    return y
+
+
 def _tensordot(x1: Array, x2: Array, *, axes: tuple[Sizes, Sizes]) -> Array:
     if _is_half(x1):
         return narrowed(np.tensordot(widened(x1), widened(x2), axes), x1)
@@ -142,6 +158,7 @@ def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
 
 
 KERNELS: dict[str, Kernel] = {
+    "cross": _cross,
     "det": _in_float32(_det),
     "diagonal": _diagonal,
     "eigvals": _eigvals,

@@ -185,7 +185,22 @@ def _rms_norm_gradient(
     return narrowed(dx, x), narrowed(np.asarray(dscale), x)
 
 
+def _group_norm(
+    x: Array, scale: Array | None, offset: Array | None, *, groups: int, axis: int, epsilon: float
+) -> Array:
+    """Groups are rows of an array whose channels are first, and with one group as they are."""
+    w = widened(x)
+    moved = w if groups == 1 else np.moveaxis(w, axis, 1)
+    if not x.size:
+        return x
+    rows = moved.reshape(x.shape[0] * groups, -1)
+    y = _layer_norm(rows, None, None, axis=(1,), epsilon=epsilon)[0].reshape(moved.shape)
+    y = y if groups == 1 else np.moveaxis(y, 1, axis)
+    return narrowed(affine(y, scale, offset, (axis,)), x)
+
+
 KERNELS: dict[str, Kernel] = {
+    "group_norm": _group_norm,
     "layer_norm": _layer_norm,
     "layer_norm_gradient": _layer_norm_gradient,
     "rms_norm": _rms_norm,

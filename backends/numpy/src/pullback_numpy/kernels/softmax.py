@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_numpy import threads
 from pullback_numpy.half import narrowed, widened
 from pullback_numpy.kernels.precision import last
@@ -271,7 +271,22 @@ def _sparse_cross_entropy_gradient(
     return narrowed(np.moveaxis(moved, -1, axis), logits)
 
 
+@may_decline
+def _kl_divergence(targets: Array, predictions: Array, *, axis: int) -> Any:
+    if targets.shape != predictions.shape or targets.size >= threads.LARGE:
+        return NotImplemented  # the body's ops split large arrays over threads
+    p, q = widened(targets), widened(predictions)
+    is_zero = p == 0
+    if is_zero.any():
+        one = p.dtype.type(1)
+        logs = np.log(np.where(is_zero, one, p)) - np.log(np.where(is_zero, one, q))
+    else:
+        logs = np.log(p) - np.log(q)
+    return narrowed(tree_sum(np.multiply(p, logs), (axis,), False), targets)
+
+
 KERNELS: dict[str, Kernel] = {
+    "kl_divergence": _kl_divergence,
     "log_softmax": _log_softmax,
     "log_softmax_gradient": _log_softmax_gradient,
     "softmax": _softmax,

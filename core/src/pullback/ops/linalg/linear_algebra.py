@@ -248,6 +248,12 @@ def cross(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     return stack([b * f - c * e, c * d - a * f, a * e - b * d], axis=axis)
 
 
+cross.vjp(
+    x1=lambda g, x2, x1_shape, axis: unbroadcast(cross(x2, g, axis=axis), x1_shape),
+    x2=lambda g, x1, x2_shape, axis: unbroadcast(cross(g, x1, axis=axis), x2_shape),
+)
+
+
 ContractionAxes: TypeAlias = "int | tuple[Sequence[int], Sequence[int]]"
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import from_any
+from pullback._once import remembered
 from pullback.dtypes import real, real_floating
 from pullback.ops.indexing import take
 from pullback.ops.joining import stack
@@ -52,6 +53,29 @@ def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
+@remembered
+def _way(x: Shape, *, output_size: Shape, data_format: str) -> tuple[Shape, ...]:
+    """The sizes of the result, and what makes it in one step: nothing, where several are needed.
+
+    A shape and axes to reduce where windows tile the image; window and strides, twice, where they
+    are alike.
+    """
+    shape = _adapted(x, output_size=output_size, data_format=data_format)
+    out, spatial = spatial_of(shape, data_format), spatial_of(x, data_format)
+    rest = [s % n if s >= n else s for s, n in zip(spatial, out, strict=True)]
+    if not any(rest):
+        first = 1 if data_format == "channels_last" else 2
+        sizes = [m for s, n in zip(spatial, out, strict=True) for m in (n, s // n)]
+        apart = (*x[:first], *sizes, *x[first + len(out) :])
+        return out, apart, tuple(range(first + 1, first + len(sizes), 2))
+    if all(s >= n and one <= 1 for s, n, one in zip(spatial, out, rest, strict=True)):
+        # Windows are alike, and equally far apart: two of them share one element at most.
+        window = tuple([s // n + s % n for s, n in zip(spatial, out, strict=True)])
+        strides = tuple([s // n for s, n in zip(spatial, out, strict=True)])
+        return out, window, strides, strides
+    return (out,)
+
+
 def _adapt(
     x: Tensor,
     pool: Callable[..., Tensor],
@@ -59,19 +83,12 @@ def _adapt(
     output_size: Shape,
     data_format: str,
 ) -> Tensor:
-    out = spatial_of(_adapted(x.shape, output_size=output_size, data_format=data_format),
-                     data_format)  # fmt: skip
-    spatial = spatial_of(x.shape, data_format)
-    rest = [s % n if s >= n else s for s, n in zip(spatial, out, strict=True)]
-    if not any(rest):
-        first = 1 if data_format == "channels_last" else 2
-        sizes = [m for s, n in zip(spatial, out, strict=True) for m in (n, s // n)]
-        apart = reshape(x, (*x.shape[:first], *sizes, *x.shape[first + len(out) :]))
-        return reduce(apart, axis=tuple(range(first + 1, first + len(sizes), 2)))
-    if all(s >= n and one <= 1 for s, n, one in zip(spatial, out, rest, strict=True)):
-        # Windows are alike, and equally far apart: two of them share one element at most.
-        window = tuple([s // n + s % n for s, n in zip(spatial, out, strict=True)])
-        strides = tuple([s // n for s, n in zip(spatial, out, strict=True)])
+    out, *way = _way(x.shape, output_size=output_size, data_format=data_format)
+    if len(way) == 2:
+        apart, axes = way
+        return reduce(reshape(x, apart), axis=axes)
+    if way:
+        window, strides, _ = way
         return pool(x, window, strides=strides, data_format=data_format)
     # A window is a product of intervals, so one spatial dimension is pooled after the other.
     for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):

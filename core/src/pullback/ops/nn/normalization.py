@@ -34,8 +34,8 @@ def check_parameter(name: str, shape: Shape | None, expected: Shape) -> None:
 
 
 def parameter_along(parameter: Tensor, x: Shape, axes: Any) -> Tensor:
-    """A parameter of the normalized axes, with size 1 at the other axes."""
-    if axes is None or len(parameter.shape) == len(x):
+    """A parameter of the normalized axes, with size 1 at the other axes that broadcasting lacks."""
+    if axes is None or len(parameter.shape) == len(x) or axes == (len(x) - 1,):
         return parameter
     return reshape(parameter, tuple(n if i in axes else 1 for i, n in enumerate(x)))
 
