@@ -22,8 +22,8 @@ static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObj
     ptrdiff_t item = PyArray_ITEMSIZE(as_array(x[0])), all = columns ? size(x[0]) / columns : 0;
     if (overflow || k < -PY_SSIZE_T_MAX / 4 || k > PY_SSIZE_T_MAX / 4)
         return NULL;
-    PyObject *y = new_array_of(PyArray_TYPE(as_array(x[0])), item, ndim,
-                               PyArray_DIMS(as_array(x[0])));
+    PyObject *y =
+        new_array_of(PyArray_TYPE(as_array(x[0])), item, ndim, PyArray_DIMS(as_array(x[0])));
     if (!y)
         return NULL;
     const char *from = data(x[0]);

@@ -4,9 +4,8 @@
 /* The words of an integer of `many` times 64 bits, the lowest first; 0 where it is no such int. */
 static int words_of(PyObject *number, int many, uint64_t *words) {
     int overflow = 1;
-    long long small = number && PyLong_CheckExact(number)
-                        ? PyLong_AsLongLongAndOverflow(number, &overflow)
-                        : -1;
+    long long small =
+        number && PyLong_CheckExact(number) ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
     memset(words, 0, (size_t)many * sizeof *words);
     if (!overflow) {
         words[0] = (uint64_t)small;
@@ -50,8 +49,8 @@ static int as_shape(PyObject *sizes, npy_intp *shape, ptrdiff_t *all) {
 
 static int dtype_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *dtype = attribute(x, count, names, "dtype");
-    int known = dtype && PyArray_DescrCheck(dtype)
-             && PyArray_ISNBO(((PyArray_Descr *)dtype)->byteorder);
+    int known =
+        dtype && PyArray_DescrCheck(dtype) && PyArray_ISNBO(((PyArray_Descr *)dtype)->byteorder);
     return known ? ((PyArray_Descr *)dtype)->type_num : -1;
 }
 
@@ -120,9 +119,8 @@ KERNEL(random_normal) {
     }
     PyArray_Descr *dtype = PyArray_DESCR(as_array(all));
     Py_INCREF(dtype);
-    PyObject *y =
-        PyArray_NewFromDescr(&PyArray_Type, dtype, axes, shape, NULL, data(all),
-                             NPY_ARRAY_CARRAY, NULL);
+    PyObject *y = PyArray_NewFromDescr(&PyArray_Type, dtype, axes, shape, NULL, data(all),
+                                       NPY_ARRAY_CARRAY, NULL);
     if (!y) {
         Py_DECREF(all);
         return NULL;
@@ -158,9 +156,9 @@ KERNEL(dropout) {
         || !as_drawing(x, count, names, &args.drawing))
         return NUMPY_FALLBACK(dropout);
     PyObject *y = new_like(x[0]);
-    PyObject *kept = y ? new_array_of(NPY_BOOL, 1, PyArray_NDIM(as_array(x[0])),
-                                      PyArray_DIMS(as_array(x[0])))
-                       : NULL;
+    PyObject *kept =
+        y ? new_array_of(NPY_BOOL, 1, PyArray_NDIM(as_array(x[0])), PyArray_DIMS(as_array(x[0])))
+          : NULL;
     if (kept) {
         args.x = data(x[0]);
         args.y = data(y);

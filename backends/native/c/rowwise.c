@@ -33,8 +33,8 @@ static PyObject *rowwise(int loop32, int loop64, RowwiseArgs *args, double cost,
                          Py_ssize_t count, PyObject *names) {
     int others;
     PyObject *keep = attribute(x, count, names, "keepdims");
-    ptrdiff_t width = count == 1 && keep ? row_width(x[0], attribute(x, 1, names, "axis"), &others)
-                                         : 0;
+    ptrdiff_t width =
+        count == 1 && keep ? row_width(x[0], attribute(x, 1, names, "axis"), &others) : 0;
     if (!width)
         return NULL;
     npy_intp shape[NPY_MAXDIMS];
@@ -62,9 +62,9 @@ static PyObject *variance(int root, PyObject *const *x, Py_ssize_t count, PyObje
     PyErr_Clear();
     double left = (double)width - correction;
     RowwiseArgs args = {.left = left > 0 ? left : 0, .root = root};
-    return width ? rowwise(LOOP_variance_float32, LOOP_variance_float64, &args, 0.6, x, count,
-                           names)
-                 : NULL;
+    return width
+             ? rowwise(LOOP_variance_float32, LOOP_variance_float64, &args, 0.6, x, count, names)
+             : NULL;
 }
 
 #define VARIANCE(name, root)                                                                       \
@@ -79,8 +79,8 @@ VARIANCE(std, 1)
 KERNEL(logsumexp) {
     (void)module;
     RowwiseArgs args = {0};
-    PyObject *y = rowwise(LOOP_logsumexp_float32, LOOP_logsumexp_float64, &args, 1.0, x, count,
-                          names);
+    PyObject *y =
+        rowwise(LOOP_logsumexp_float32, LOOP_logsumexp_float64, &args, 1.0, x, count, names);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(logsumexp);
 }
 
@@ -98,7 +98,8 @@ KERNEL(group_norm) {
     PyObject *axis = attribute(x, count, names, "axis");
     if (count != 3 || !wanted || !axis || !PyArray_CheckExact(x[0])
         || !PyArray_ISCARRAY_RO(as_array(x[0])) || PyArray_NDIM(as_array(x[0])) < 2 || !size(x[0])
-        || (PyArray_TYPE(as_array(x[0])) != NPY_FLOAT && PyArray_TYPE(as_array(x[0])) != NPY_DOUBLE))
+        || (PyArray_TYPE(as_array(x[0])) != NPY_FLOAT
+            && PyArray_TYPE(as_array(x[0])) != NPY_DOUBLE))
         return NUMPY_FALLBACK(group_norm);
     int ndim = PyArray_NDIM(as_array(x[0])), wide = PyArray_TYPE(as_array(x[0])) == NPY_DOUBLE;
     ptrdiff_t channels = PyArray_DIM(as_array(x[0]), ndim - 1);

@@ -49,8 +49,7 @@ KERNEL(top_k) {
     if (PyErr_Occurred())
         return NULL;
     npy_intp shape[NPY_MAXDIMS];
-    if (along >= 0 && along < ndim - 1 && PyTuple_GET_SIZE(names) == 3
-        && size(x[0]) <= MOST_TURNED)
+    if (along >= 0 && along < ndim - 1 && PyTuple_GET_SIZE(names) == 3 && size(x[0]) <= MOST_TURNED)
         return of_turned(x, (int)along, names);
     if (along != ndim - 1 || k < 1 || k > MOST_SELECTED || (which == 3 && type != NPY_INT64))
         return NUMPY_FALLBACK(top_k);

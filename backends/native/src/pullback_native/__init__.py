@@ -89,7 +89,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         if dtypes is None or dtypes:
             register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
         if name in IN_FLOAT32:
-            narrow = [dtype for dtype in _HALVES if dtype not in dtypes]
+            narrow = [dtype for dtype in _HALVES if dtype not in (dtypes or ())]
             register(name, in_float32(name, kernel), dtypes=narrow)
     register("scatter_add", halves.scatter_add_in_float32, dtypes=_HALVES)
     for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):

@@ -112,7 +112,8 @@ def _cross(x1: Array, x2: Array, *, axis: int) -> Any:
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     y = np.empty(shape, x1.dtype)
     behind = (slice(None),) * (-1 - axis)
-    first, second, target = ([x[(..., i, *behind)] for i in range(3)] for x in (x1, x2, y))
+    keys: list[Any] = [(..., i, *behind) for i in range(3)]
+    first, second, target = ([x[key] for key in keys] for x in (x1, x2, y))
     for i, part in enumerate(target):
         j, k = (i + 1) % 3, (i + 2) % 3
         np.multiply(first[j], second[k], out=part)
