@@ -1,4 +1,4 @@
-"""Where a kernel takes another way from a size on: random values on both sides, beside float64."""
+"""Kernels on both sides of each size at which they take another way, with random values."""
 
 import numpy as np
 import pytest
