@@ -148,8 +148,17 @@ def test_tangents_of_numbers():
 def test_products_reject():
     with pytest.raises(pb.errors.InputValueError, match="1 arguments and 2 tangents"):
         pb.linearize(pb.sin, 1.0)[1](1.0, 2.0)
-    with pytest.raises(pb.errors.ShapeError):
-        pb.linearize(pb.sin, values(3))[1](values(2))
+    for product in (
+        lambda: pb.linearize(pb.sin, values(3)),
+        lambda: pb.jvp(pb.sin, [values(3)], [values(2)]),
+    ):
+        with pytest.raises(
+            pb.errors.ShapeError, match=r"a tangent of shape .2,. for an argument of"
+        ):
+            product()[1](values(2))
+    for v in (values(2), values(1), 1.0):
+        with pytest.raises(pb.errors.ShapeError, match=r"a v of shape .* for an x of shape .3,."):
+            pb.hvp(lambda x: pb.sum(x * x), values(3), v)
     with pytest.raises(pb.errors.DTypeError, match="complex numbers is not symmetric"):
         pb.hvp(lambda z: pb.abs(z), pb.asarray(1j), pb.asarray(1j))
     with pytest.raises(pb.errors.DTypeError):

@@ -139,6 +139,8 @@ def test_errors_name_the_path_and_what_to_write():
     for message, (values, kind) in cases.items():
         with pytest.raises(kind, match=message):
             pb.functional_call(model, values, x)
+    with pytest.raises(ValueError, match="has no variables yet; call it once"):
+        pb.functional_call(pb.layers.Dense(2), {"kernel": pb.zeros((2, 2))}, x)
     with pytest.raises(TypeError, match="a model that can be called"):
         pb.functional_call(3, {}, x)
     stepping = Stepping(model, pb.optimizers.SGD(0.1))

@@ -341,6 +341,7 @@ def test_errors_name_the_argument_and_what_to_write():
     cases = {
         "pb.where in place of if": lambda: pb.vmap(lambda v: v if v[0] > 0 else -v)(x),
         r"\[4, 2\] items": lambda: pb.vmap(lambda a, b: a)(x, x[:2]),
+        "takes a function, got int": lambda: pb.vmap(3),
         "in_axes: axis 3": lambda: pb.vmap(lambda a: a, in_axes=3)(x),
         "does not fit what": lambda: pb.vmap(lambda a: a, in_axes=("a",))(x),
         "give axis_size=": lambda: pb.vmap(lambda a: a, in_axes=None)(x),

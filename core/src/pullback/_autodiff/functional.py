@@ -15,7 +15,7 @@ from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING, capturing
 from pullback._tree import leaves, like, mapped
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
-from pullback.tensor import Tensor, wrap
+from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = [
     "grad",
@@ -248,10 +248,28 @@ def linearized(
                 "the tangents have another structure than the arguments; give each argument a "
                 "tangent with the same keys and lengths"
             )
+        reject_shapes("tangent", "an argument", directions, leaves(sources))
         flat = outer.gradient(pulled, dummies, directions, unconnected_gradients="zero")
         return like(target, iter(flat))
 
     return value, push
+
+
+def reject_shapes(
+    what: str, where: str, directions: Sequence[TensorLike], values: Sequence[Tensor]
+) -> None:
+    """Rejects directions of other shapes than what they are directions of.
+
+    Raises:
+        ShapeError: for one.
+    """
+    for direction, value in zip(directions, values, strict=True):
+        shape = from_any(direction).shape
+        if shape != value.shape:
+            raise errors.ShapeError(
+                f"a {what} of shape {shape} for {where} of shape {value.shape}; give the {what} "
+                f"that shape"
+            )
 
 
 def _sources(

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from pullback import dtypes, errors
 from pullback._autodiff.custom_gradient import with_rule
-from pullback._autodiff.functional import grad, linearized, vjp, whole
+from pullback._autodiff.functional import grad, linearized, reject_shapes, vjp, whole
+from pullback._autodiff.seeds import match
 from pullback._dispatch.convert import from_any
 from pullback._tree import leaves, like, mapped
 from pullback.ops.creation import full
@@ -73,6 +74,10 @@ def hvp(f: Callable[[Any], object], x: object, v: object) -> Any:
                 "hvp: the Hessian of a function of complex numbers is not symmetric; write it as "
                 "a function of their real and imaginary parts"
             )
+    sources = [from_any(leaf) for leaf in leaves(whole(x))]
+    directions = match(whole(x), whole(v))
+    if directions is not None:
+        reject_shapes("v", "an x", directions, sources)
     # The Hessian is its own transpose.
     _, pull = vjp(grad(f), x)
     return pull(v)[0]

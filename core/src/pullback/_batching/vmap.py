@@ -63,9 +63,12 @@ def vmap(
         InputValueError: for other numbers of items in two arguments, where no argument has any, and
             where `f` asks for the value of a tensor.
         AxisError: for an axis that an argument does not have.
-        InputTypeError: where `in_axes` or `out_axes` have another structure than what they are for.
+        InputTypeError: for an `f` that is no function, and where `in_axes` or `out_axes` have
+            another structure than what they are for.
     """
     check_choice(randomness, "randomness", ("different", "same"))
+    if not callable(f):
+        raise errors.InputTypeError(f"pb.vmap takes a function, got {type(f).__name__}")
 
     @functools.wraps(f)
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -89,6 +89,11 @@ def functional_call(
 
 
 def _named(named: Mapping[str, Variable], path: str) -> Variable:
+    if not named:
+        raise errors.InputValueError(
+            "pb.functional_call: the model has no variables yet; call it once with data, or build "
+            "it, and they have paths"
+        )
     if path not in named:
         close = close_names(str(path), named, 3, 0.6) or list(named)[:5]
         raise errors.InputValueError(
