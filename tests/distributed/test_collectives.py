@@ -306,7 +306,7 @@ def test_tier():
     named = {op.name for op in OPS.values() if op.tier is Tier.COLLECTIVE}
     assert named == {
         *("all_reduce", "all_reduce_extremum", "reduce_to", "all_gather", "reduce_scatter"),
-        *("broadcast", "all_to_all", "wait_for_ranks"),
+        *("broadcast", "all_to_all", "wait_for_ranks", "begin_all_reduce", "finish_all_reduce"),
     }
 
 

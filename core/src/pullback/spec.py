@@ -269,6 +269,11 @@ class Op:
         return self.tier is Tier.COLLECTIVE
 
     @property
+    def begins(self) -> bool:
+        """True for what goes on beside the calls that follow, until another one awaits it."""
+        return self.is_ordered and self.name == "begin_all_reduce"
+
+    @property
     def doc(self) -> str:
         """The docstring of the definition."""
         return self.body.__doc__ or ""

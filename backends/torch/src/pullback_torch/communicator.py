@@ -75,6 +75,7 @@ class TorchCommunicator(Communicator):
     """
 
     name = "gloo"
+    concurrent = True
 
     def __init__(self) -> None:
         for rank, size in _LAUNCHERS:

@@ -36,6 +36,8 @@ suite("all_reduce", _itself)(
     call(normal(), op="mean", note="0-d"),
     wrong(errors.DTypeError, booleans(3), op="sum"),
 )
+suite("begin_all_reduce", _itself)(*_rows(numbers=True), wrong(errors.DTypeError, booleans(3)))
+suite("finish_all_reduce", _itself)(*_rows(numbers=True), wrong(errors.DTypeError, booleans(3)))
 suite("all_reduce_extremum", _itself)(
     call(normal(3, 4), op="max"),
     call(normal(), op="min", note="0-d"),

@@ -219,6 +219,38 @@ def _barrier(x: Tensor, /) -> Tensor:
     """x, when all ranks are here."""
 
 
+def _begin(device: Device, x: Native) -> Native:
+    return current().begin(device, x)
+
+
+def _finish(device: Device, x: Native) -> Native:
+    return current().finish(x)
+
+
+@define(
+    shape=first, dtype=numeric, accuracy=EXACT, tier=Tier.COLLECTIVE, primitive=_WHY,
+    on_any_device=_begin, differentiable=False, public=False,
+)  # fmt: skip
+def begin_all_reduce(x: Tensor, /) -> Tensor:
+    """x, whose sum over all ranks is on its way; programs call it as soon as x is there.
+
+    Args:
+        x: numbers.
+    """
+
+
+@define(
+    shape=first, dtype=numeric, accuracy=ACCUMULATED, tier=Tier.COLLECTIVE, primitive=_WHY,
+    on_any_device=_finish, differentiable=False, public=False,
+)  # fmt: skip
+def finish_all_reduce(x: Tensor, /) -> Tensor:
+    """The oldest sum that has begun and is not finished.
+
+    Args:
+        x: what has begun it.
+    """
+
+
 def all_reduce(x: TensorLike, op: str = "sum") -> Tensor:
     """The sum, the mean, the maximum or the minimum over all ranks, element by element.
 
@@ -278,7 +310,10 @@ broadcast.vjp(x=lambda g, root: _reduce_to(g, root=root))
 all_to_all.vjp(x=lambda g: all_to_all(g))
 
 
-@batches("all_reduce", "all_reduce_extremum", "reduce_to", "broadcast", "wait_for_ranks")
+@batches(
+    *("all_reduce", "all_reduce_extremum", "reduce_to", "broadcast", "wait_for_ranks"),
+    *("begin_all_reduce", "finish_all_reduce"),
+)
 def _each_item(call: BatchedOp, x: Batched) -> Tensor:
     """Of all items at once: every rank has as many."""
     found: Tensor = call.on(x.tensor)

@@ -30,6 +30,9 @@ class Communicator:
     name: ClassVar[str] = ""
     #: The version of the op specification that the plugin was written for.
     spec_version: ClassVar[str] = SPEC_VERSION
+    #: True if a thread may call it while another one computes: sums of gradients then travel while
+    #: the backward pass goes on.
+    concurrent: bool = False
     #: The number of this process, from 0, and that of all processes.
     rank: int = 0
     size: int = 1

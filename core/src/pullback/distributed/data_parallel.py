@@ -9,7 +9,15 @@ from pullback import dtypes, errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.arguments import as_bool, as_list
 from pullback._dispatch.recording import LOCAL, paused
-from pullback.distributed.collectives import all_gather, all_reduce, all_to_all, barrier, broadcast
+from pullback.distributed.collectives import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    barrier,
+    begin_all_reduce,
+    broadcast,
+    finish_all_reduce,
+)
 from pullback.distributed.share import Share, items
 from pullback.distributed.world import current, rank, size
 from pullback.ops.creation import full
@@ -115,22 +123,27 @@ class DataParallel(OptimizerWrapper):
         with paused():
             weight = items()
             found: dict[int, Tensor] = {}
-            for bucket in _buckets(pairs):
-                found.update(self._reduced(bucket, weight, weighted))
+            begun = [(bucket, self._begun(bucket, weight, weighted)) for bucket in _buckets(pairs)]
+            for bucket, counted in begun:
+                found.update(self._reduced(bucket, counted))
             reduced = [(found[id(variable)], variable) for _, variable in pairs]
         if self.shard_slots:
             self._take_own(reduced)
         else:
             self.optimizer.apply_gradients(reduced)
 
-    def _reduced(self, bucket: Pairs, weight: int, weighted: bool) -> Iterator[tuple[int, Tensor]]:
-        """The means of the gradients of a bucket, by the identities of their variables."""
+    def _begun(self, bucket: Pairs, weight: int, weighted: bool) -> Tensor:
+        """The gradients of a bucket and their weight, as a vector whose sum is on its way."""
         flat = _flat([gradient for gradient, _ in bucket])
         own = flat if weighted else flat * weight
         if not weight:
             own = full(flat.shape, 0, dtype=flat.dtype, device=flat.device)
         counted = concat([own, full((1,), weight, dtype=flat.dtype, device=flat.device)])
-        total = in_order(counted) if self.exact else all_reduce(counted)
+        return counted if self.exact else begin_all_reduce(counted)
+
+    def _reduced(self, bucket: Pairs, counted: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """The means of the gradients of a bucket, by the identities of their variables."""
+        total = in_order(counted) if self.exact else finish_all_reduce(counted)
         mean = total[:-1] / total[-1]
         for (gradient, variable), part in zip(bucket, _parts(mean, bucket), strict=True):
             yield id(variable), part.astype(gradient.dtype)

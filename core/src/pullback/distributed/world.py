@@ -9,7 +9,9 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
 from types import TracebackType
 
 from pullback import _rank_process, errors
@@ -48,6 +50,37 @@ class World:
         self.failed = False
         #: The process that watches this one, if there is one.
         self.parent: Parent | None = None
+        #: Sums that have begun, oldest first, and the thread that makes them.
+        self._begun: deque[_Begun] = deque()
+        self._helper: _Helper | None = None
+
+    def begin(self, device: Device, array: Native) -> Native:
+        """Begins the sum of an array over all ranks; `finish` returns it, in the order of calls."""
+        if self.communicator.size == 1:
+            return array
+
+        def run() -> Native:
+            return self._run("all_reduce", device, array, {"op": "sum"})
+
+        begun = _Begun(run)
+        self._begun.append(begun)
+        if self.communicator.concurrent:
+            self._helper = self._helper or _Helper()
+            self._helper.calls.put(begun)
+        else:
+            begun()
+        return array
+
+    def finish(self, array: Native) -> Native:
+        """The oldest sum that has begun, for the array that `begin` returned."""
+        if self.communicator.size == 1:
+            return array
+        begun = self._begun.popleft()
+        begun.done.wait()
+        if begun.error is not None:
+            self._begun.clear()
+            raise begun.error
+        return begun.result
 
     def agree(self, what: str) -> None:
         """Checks that all ranks do the same thing now.
@@ -77,6 +110,13 @@ class World:
         self, name: str, device: Device, array: Native, attributes: Mapping[str, object]
     ) -> Native:
         """The result of a collective for the native array of this rank."""
+        if self._begun:
+            self._begun[-1].done.wait()  # a communicator takes one call at a time
+        return self._run(name, device, array, attributes)
+
+    def _run(
+        self, name: str, device: Device, array: Native, attributes: Mapping[str, object]
+    ) -> Native:
         communicator = self.communicator
         if communicator.size == 1:
             return array
@@ -114,6 +154,37 @@ class World:
         if self.parent is not None:
             self.parent.tell("ends")
         communicator.abort(code)
+
+
+class _Begun:
+    """A call that a helper makes, with what comes of it."""
+
+    def __init__(self, run: Callable[[], Native]) -> None:
+        self._run: Callable[[], Native] | None = run
+        self.done = threading.Event()
+        self.result: Native = None
+        self.error: BaseException | None = None
+
+    def __call__(self) -> None:
+        assert self._run is not None
+        try:
+            self.result = self._run()
+        except BaseException as error:
+            self.error = error
+        self._run = None
+        self.done.set()
+
+
+class _Helper:
+    """A thread that makes calls, one after the other."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[_Begun] = SimpleQueue()
+        threading.Thread(target=self._work, name="pullback sums", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self.calls.get()()
 
 
 class Parent:

@@ -23,6 +23,7 @@ from pullback._tree import each
 from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import Emitted, emit, emitted
 from pullback.graph.graph import Call, Draw, Graph, HostArray, State, Value
+from pullback.graph.passes.early import begin_early
 from pullback.graph.passes.regions import fuse, warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
@@ -32,7 +33,7 @@ from pullback.plugins.records import Kernel, Native
 
 def ready(graph: Graph) -> Graph:
     """The graph as it runs call by call."""
-    return prepare(updates_last(fuse(graph)))
+    return prepare(updates_last(begin_early(fuse(graph))))
 
 
 # Kernels ------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ class MPICommunicator(Communicator):
         whole = MPI.COMM_WORLD if communicator is None else communicator
         self._comm = whole.Dup()
         self.rank, self.size = whole.Get_rank(), whole.Get_size()
+        self.concurrent = MPI.Query_thread() == MPI.THREAD_MULTIPLE
         self._ops = {"sum": MPI.SUM, "mean": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
 
     def exchange(self, data: bytes) -> list[bytes]:

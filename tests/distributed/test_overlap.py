@@ -1,0 +1,119 @@
+"""Sums of gradients begin while the backward pass goes on, and end before they are used."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.distributed.collectives import begin_all_reduce, finish_all_reduce
+from pullback.distributed.world import World, entering
+from pullback.graph.passes.early import begin_early
+from pullback.graph.passes.simplify import simplify
+from pullback.graph.trace import Trace
+
+
+class Twin(pb.distributed.Communicator):
+    """A rank beside another one that does the same."""
+
+    name = "twin"
+    size = 2
+
+    def __init__(self, concurrent=True):
+        self.concurrent = concurrent
+        self.threads = []
+        self.fails = False
+
+    def exchange(self, data):
+        return [data, data]
+
+    def all_reduce(self, array, op):
+        self.threads.append(threading.current_thread().name)
+        if self.fails:
+            raise pb.errors.CommunicationError("the link is gone")
+        return array + array if op == "sum" else np.array(array)
+
+    def broadcast(self, array, root):
+        return np.array(array)
+
+
+def test_a_program_begins_a_sum_as_soon_as_its_input_is_there():
+    x = pb.asarray([1.0, 2.0])
+    trace = Trace(x.device)
+    first = pb.negative(trace.argument(x._array, "x"))
+    second = pb.exp(pb.sin(first))
+    begun = [begin_all_reduce(pb.concat([first, first])), begin_all_reduce(pb.concat([second] * 2))]
+    last = finish_all_reduce(begun[0]) + finish_all_reduce(begun[1])
+    graph = simplify(trace.graph([last._array.value]))
+    before = [call.op.name for call in graph.calls]
+    assert before[:3] == ["negative", "sin", "exp"]
+    names = [call.op.name for call in begin_early(graph).calls]
+    assert names == [
+        *("negative", "concat", "begin_all_reduce", "sin", "exp", "concat", "begin_all_reduce"),
+        *("finish_all_reduce", "finish_all_reduce", "add"),
+    ]
+
+
+def test_sums_begin_in_one_order():
+    x = pb.asarray([1.0, 2.0])
+    trace = Trace(x.device)
+    first = pb.negative(trace.argument(x._array, "x"))
+    second = pb.sin(first)
+    begun = [begin_all_reduce(second), begin_all_reduce(first)]
+    pb.distributed.barrier()
+    last = finish_all_reduce(begun[0]) + finish_all_reduce(begun[1])
+    graph = trace.graph([last._array.value])
+    ordered = [call for call in graph.calls if call.op.is_ordered]
+    after = begin_early(graph)
+    assert [call for call in after.calls if call.op.is_ordered] == ordered
+    made = set()
+    for call in after.calls:
+        made.update(call.results)
+        assert all(value in made or value.name == "x" for value in call.values) or not call.values
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+@pytest.mark.parametrize("captured", [False, True])
+def test_steps_beside_and_one_after_the_other_are_equal(concurrent, captured):
+    link = Twin(concurrent)
+    rng = np.random.default_rng(0)
+    x = pb.asarray(rng.normal(size=(4, 300)).astype("float32"))
+    variables = [pb.Variable(rng.normal(size=(300, 300)).astype("float32") / 20) for _ in range(12)]
+    before = [v.numpy().copy() for v in variables]
+
+    def loss():
+        y = x
+        for v in variables:
+            y = pb.tanh(y @ v)
+        return pb.mean(y**2)
+
+    def run(optimizer):
+        for v, start in zip(variables, before, strict=True):
+            v.assign(start)
+        step = lambda: optimizer.minimize(loss, variables)  # noqa: E731
+        step = pb.function(step) if captured else step
+        for _ in range(4):
+            step()
+        return [v.numpy().copy() for v in variables]
+
+    wanted = run(pb.optimizers.SGD(0.5))
+    with entering(World(link)):
+        found = run(pb.distributed.DataParallel(pb.optimizers.SGD(0.5)))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert len(link.threads) == 4 * 2  # buckets of 1 MiB and of the rest
+    assert set(link.threads) == {"pullback sums" if concurrent else "MainThread"}
+
+
+def test_a_sum_that_fails_raises_where_it_is_awaited():
+    link = Twin()
+    link.fails = True
+    variable = pb.Variable([1.0])
+    optimizer = pb.distributed.DataParallel(pb.optimizers.SGD(0.5))
+    with (
+        entering(World(link)),
+        pytest.raises(pb.errors.CommunicationError, match="the link is gone"),
+    ):
+        optimizer.minimize(lambda: pb.sum(variable.value), [variable])
