@@ -1,4 +1,4 @@
-"""How much of a link's time a captured step hides behind its backward pass.
+"""Measures the part of a link's time that a captured step hides behind its backward pass.
 
     uv run benchmarks/overlap.py
     uv run benchmarks/overlap.py --layers 6 --width 1024 --megabytes-per-second 200

@@ -10,8 +10,8 @@ import pytest
 import pullback as pb
 from pullback.distributed.collectives import begin_all_reduce, finish_all_reduce
 from pullback.distributed.world import World, entering
-from pullback.graph.passes.early import begin_early
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.running import begin_early
 from pullback.graph.trace import Trace
 
 

@@ -162,7 +162,7 @@ class _Begun:
     def __init__(self, run: Callable[[], Native]) -> None:
         self._run: Callable[[], Native] | None = run
         self.done = threading.Event()
-        self.result: Native = None
+        self.result: Native
         self.error: BaseException | None = None
 
     def __call__(self) -> None:

@@ -23,17 +23,52 @@ from pullback._tree import each
 from pullback.dtypes import as_dtype, uint64
 from pullback.graph.emit import Emitted, emit, emitted
 from pullback.graph.graph import Call, Draw, Graph, HostArray, State, Value
-from pullback.graph.passes.early import begin_early
 from pullback.graph.passes.regions import fuse, warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.plugins.records import Kernel, Native
 
+#: What lays out the input of a call that begins early: these come with it.
+_LAYOUT = frozenset({"concat", "reshape", "astype"})
+
 
 def ready(graph: Graph) -> Graph:
     """The graph as it runs call by call."""
     return prepare(updates_last(begin_early(fuse(graph))))
+
+
+def begin_early(graph: Graph) -> Graph:
+    """The graph with each call whose op `begins` something right behind what it reads.
+
+    Calls of ops with an order stay in it.
+    """
+    beginning = [i for i, call in enumerate(graph.calls) if call.op.begins]
+    if not beginning:
+        return graph
+    makers = {value: i for i, call in enumerate(graph.calls) for value in call.results}
+    moved = set(beginning)
+    waiting = list(beginning)
+    while waiting:
+        for value in graph.calls[waiting.pop()].values:
+            maker = makers.get(value)
+            if maker is None or maker in moved or graph.calls[maker].op.name not in _LAYOUT:
+                continue
+            moved.add(maker)
+            waiting.append(maker)
+    # A call comes at its own place, or at that of the last one that it needs.
+    places: list[int] = []
+    at: dict[Value, int] = {}
+    last = -1
+    for i, call in enumerate(graph.calls):
+        place = max((at.get(value, -1) for value in call.values), default=-1) if i in moved else i
+        if call.op.is_ordered:
+            last = place = max(place, last)
+        places.append(place)
+        at.update(dict.fromkeys(call.results, place))
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    calls: tuple[Call, ...] = tuple(graph.calls[i] for i in order)
+    return graph._replace(calls=calls)
 
 
 # Kernels ------------------------------------------------------------------------------------------
