@@ -53,7 +53,7 @@ else:
             self.__doc__ = function.__doc__
 
         def __get__(self, owner: Any, _: type | None = None) -> Any:
-            """What the function returns; the object itself has it from then on."""
+            """Returns what the function does; the object itself has it from then on."""
             if owner is None:
                 return self
             value = owner.__dict__[self._name] = self._function(owner)

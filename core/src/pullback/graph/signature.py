@@ -18,7 +18,6 @@ import numpy as np
 
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
-from pullback._dispatch.convert import from_any
 from pullback.devices import as_device
 from pullback.graph.graph import NotTraceableError, frozen
 from pullback.graph.host import contents, replace, same
@@ -341,15 +340,6 @@ def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
             return (*names, *(f"{parameter.name}[{i}]" for i in range(64)))
         names.append(parameter.name)
     return tuple(names)
-
-
-def as_tensor_argument(value: np.ndarray[Any, Any]) -> Tensor:
-    """The tensor that a captured function gets for a NumPy array.
-
-    Raises:
-        ConversionError: for an array that is not one of numbers.
-    """
-    return from_any(value)
 
 
 # ---------------------------------------------------------------------------------------------
