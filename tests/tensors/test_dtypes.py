@@ -35,7 +35,13 @@ def test_the_namespace_s_dtype_is_the_dtype_in_all_but_none(dtype):
     assert dt.as_dtype(named) is dtype
     assert np.zeros(2, named).dtype == dtype
     assert np.dtype(named) is dtype
-    assert pb.zeros(2, dtype=named).dtype is dtype
+    # A tensor shows the namespace's: its name is stored, and it is one of NumPy's to `isinstance`.
+    assert pb.zeros(2, dtype=named).dtype is named
+    assert pb.Variable(np.zeros(2, dtype), trainable=False).dtype is named
+    assert type(named).name.__class__.__name__ == "member_descriptor"
+    assert isinstance(named, np.dtype)
+    assert np.issubdtype(named, dtype.type)
+    assert pickle.loads(pickle.dumps(named)) is copy.deepcopy(named) is named
     assert (named.name, named.itemsize, str(named), repr(named)) == (
         dtype.name, dtype.itemsize, str(dtype), repr(dtype),
     )  # fmt: skip

@@ -94,7 +94,14 @@ class NamedDType:
         self.itemsize = dtype.itemsize
         self.kind = dtype.kind
 
+    @property
+    def __class__(self) -> type[Any]:
+        # `isinstance(x.dtype, np.dtype)` holds; NumPy's own dtypes cannot be subclassed.
+        return np.dtype
+
     def __eq__(self, other: object) -> bool:
+        if type(other) is NamedDType:
+            return self is other  # there is one of each
         return other is not None and self.dtype == other
 
     def __hash__(self) -> int:
@@ -122,6 +129,15 @@ _NAMED = {name: NamedDType(dtype) for name, dtype in _NAMES.items()}
 def named(name: str) -> DType:
     """The dtype of that name, as the namespace has it."""
     return cast("DType", _NAMED[name])
+
+
+def named_dtype(value: DTypeLike) -> DType:
+    """The dtype that `value` names, as the namespace has it.
+
+    >>> named_dtype("float32").name
+    'float32'
+    """
+    return named(_NAME_OF[as_dtype(value)])
 
 
 def name_of(dtype: DType) -> str:
@@ -155,12 +171,12 @@ def as_dtype(value: DTypeLike) -> DType:
     Raises:
         DTypeError: for anything that is not one of pullback's dtypes.
     """
+    if type(value) is NamedDType:
+        return value.dtype
     if isinstance(value, np.dtype):
         own = _OWN.get(value)
         if own is not None:
             return own
-    elif type(value) is NamedDType:
-        return value.dtype
     elif type(value) is str and value in _NAMES:
         return _NAMES[value]
     try:
@@ -339,6 +355,7 @@ _CLASSES: dict[str, tuple[DType, ...]] = {
     "boolean": (bool_,),
     "integer": INTEGER,
     "integer or boolean": (bool_, *INTEGER),
+    "ordered": (bool_, *INTEGER, *REAL_FLOATING),
     "real": (*INTEGER, *REAL_FLOATING),
     "real floating": REAL_FLOATING,
     "floating": FLOATING,
@@ -369,14 +386,21 @@ def _check(dtype: DType, allowed: str) -> DType:
     return dtype
 
 
-def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = False) -> DTypeRule:
+def promoting(
+    allowed: str = "any",
+    *,
+    to: DType | None = None,
+    lift: bool = False,
+    booleans: DType | None = None,
+) -> DTypeRule:
     """A rule: all inputs are promoted to one dtype of class `allowed`.
 
     Args:
-        allowed: "any", "numeric", "real", "floating", "real floating", "integer",
-            "integer or boolean", "boolean" or "complex".
+        allowed: "any", "numeric", "ordered" (real or boolean), "real", "floating",
+            "real floating", "integer", "integer or boolean", "boolean" or "complex".
         to: the dtype of the result; without it, the promoted one.
         lift: integer and boolean inputs are taken as the default floating dtype.
+        booleans: the dtype that booleans are taken as: kernels of comparisons take numbers.
     """
 
     @uniform
@@ -384,6 +408,8 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
         dtype = _common(operands)
         if lift and _KIND[dtype] < FLOAT:
             dtype = DEFAULT_FLOAT
+        if booleans is not None and dtype == bool_:
+            dtype = booleans
         _check(dtype, allowed)
         return Resolution(_all_to(dtype, operands), (dtype if to is None else to,))
 
@@ -393,6 +419,8 @@ def promoting(allowed: str = "any", *, to: DType | None = None, lift: bool = Fal
 same: DTypeRule = promoting("any")
 numeric: DTypeRule = promoting("numeric")
 real: DTypeRule = promoting("real")
+#: Real numbers, and False before True.
+ordered: DTypeRule = promoting("ordered")
 floating: DTypeRule = promoting("floating", lift=True)
 real_floating: DTypeRule = promoting("real floating", lift=True)
 complex_: DTypeRule = promoting("complex")
@@ -400,8 +428,10 @@ integer: DTypeRule = promoting("integer")
 integer_or_boolean: DTypeRule = promoting("integer or boolean")
 boolean: DTypeRule = promoting("boolean")
 predicate: DTypeRule = promoting("any", to=bool_)
-numeric_predicate: DTypeRule = promoting("numeric", to=bool_)
-real_predicate: DTypeRule = promoting("real", to=bool_)
+numeric_predicate: DTypeRule = promoting("numeric", to=bool_, booleans=uint8)
+real_predicate: DTypeRule = promoting("real", to=bool_, booleans=uint8)
+#: The positions of elements by their order.
+position: DTypeRule = promoting("real", to=int64, booleans=uint8)
 
 
 def each(*classes: str, result: int | DType = 0) -> DTypeRule:

@@ -63,8 +63,8 @@ class DeviceError(PullbackError, ValueError):
     """An unknown device, or tensors on different ones."""
 
 
-class InputTypeError(PullbackError, TypeError):
-    """An argument of a type that cannot be used here."""
+class InputTypeError(PullbackError, TypeError, ValueError):
+    """An argument that cannot be used here: of another type, such as `axis=None` or `ord="fro"`."""
 
 
 class InputValueError(PullbackError, ValueError):

@@ -74,7 +74,7 @@ class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
     @property
     def dtype(self) -> DType:
         """The data type, an `np.dtype`."""
-        return self._device.backend.public_dtypes[self._array.dtype]
+        return self._device.backend.named_dtypes[self._array.dtype]
 
     @property
     def shape(self) -> Shape:

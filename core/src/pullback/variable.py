@@ -109,7 +109,7 @@ class Variable(ArrayMethods, OperatorMethods):
     @property
     def dtype(self) -> DType:
         """The data type."""
-        return self._device.backend.public_dtypes[self._array.dtype]
+        return self._device.backend.named_dtypes[self._array.dtype]
 
     @property
     def shape(self) -> Shape:

@@ -178,9 +178,12 @@ _ORDERED = (
     call(normal(0, 3), normal(1, 3), note="empty"),
     _INTEGERS,
     _SPECIAL_PAIRS,
+    call(booleans(3, 4), booleans(4, seed=1), note="booleans"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.DTypeError, cnormal(3), cnormal(3)),
 )
-suite("maximum", np.maximum, either_zero=True)(*_ORDERED, *_WRONG_REAL)
-suite("minimum", np.minimum, either_zero=True)(*_ORDERED, *_WRONG_REAL)
+suite("maximum", np.maximum, either_zero=True)(*_ORDERED)
+suite("minimum", np.minimum, either_zero=True)(*_ORDERED)
 
 
 def _clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:

@@ -100,5 +100,5 @@ suite("cumulative_logsumexp", _running_logsumexp)(
 )
 for _name, _larger in (("max", np.maximum), ("min", np.minimum)):
     suite(f"cumulative_{_name}", _extrema(_larger), either_zero=True)(
-        *_samples(distinct(3, 5)), call(integers(-5, 5, 7)), *_ERRORS
+        *_samples(distinct(3, 5)), call(integers(-5, 5, 7)), call(booleans(7)), *_ERRORS
     )

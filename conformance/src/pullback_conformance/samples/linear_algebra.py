@@ -135,6 +135,8 @@ suite("tensordot", lambda x1, x2, *, axes=2: np.tensordot(x1, x2, axes=axes))(
     call(normal(2), normal(3, seed=1), axes=0),
     call(normal(2, 3, 4), normal(4, 5, 3, seed=1), axes=([2, 1], [0, 2])),
     call(normal(2, 3, 4), normal(4, 5, 3, seed=1), axes=((-1,), (0,))),
+    call(normal(2, 3, 4), normal(4, 5, 3, seed=1), axes=(1, 2), note="one axis each"),
+    call(normal(2, 3, 4), normal(4, 5, 3, seed=1), axes=(-1, [0]), note="an axis and a sequence"),
     call(integers(-5, 5, 2, 3), integers(-5, 5, 2, 3, seed=1), note="integers"),
     call(cnormal(2, 3), cnormal(3, 2, seed=1), axes=1),
     call(normal(2, 0), normal(0, 3), axes=1),

@@ -155,6 +155,7 @@ suite("roll", lambda x, shift, axis=None: np.roll(x, shift, axis))(
     call(_X, shift=(1, -2), axis=(0, 2)),
     call(_X, shift=-1, axis=(1, 2)),
     call(_X, shift=(1, 1), axis=(1, 1), note="one axis twice"),
+    call(_X, shift=(1, 2, -5), axis=-1, note="several for one axis"),
     call(normal(), shift=1),
     call(normal(0), shift=1),
     call(integers(0, 9, 4), shift=7, axis=0),

@@ -126,11 +126,12 @@ _EXTREMA = [
     call(integers(0, 9, 3, 4).astype(np.uint8), note="bytes"),
     rough(_STRANGE, axis=1, note="infinities and NaN"),
     rough(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]]), axis=1),
+    call(booleans(3, 4, 2), axis=1, note="booleans"),
+    call(booleans(3, 4), keepdims=True, note="all booleans"),
 ]
 _EMPTY: list[Any] = [
     wrong(errors.InputValueError, normal(0, 3), axis=0),
     wrong(errors.InputValueError, normal(0)),
-    wrong(errors.DTypeError, np.array([True])),
     *_WRONG_AXIS,
 ]
 suite("max", np.max, either_zero=True)(*_EXTREMA, *_EMPTY)

@@ -20,6 +20,7 @@ _LINES = [
     call(np.array([[1.0, 2.0, 2.0, 1.0]]), axis=1, note="the first of equals"),
     call(np.array([[1.0, np.nan, 2.0], [np.inf, -np.inf, np.nan]]), axis=1, note="NaN"),
     call(integers(-9, 9, 3, 4), axis=1),
+    call(booleans(3, 4), axis=1, note="booleans"),
 ]
 _NOTHING = [
     wrong(errors.InputValueError, normal(0, 3), axis=0),
@@ -70,6 +71,7 @@ suite(
     call(_STEPS, _VALUES[:0], note="nothing"),
     call(_STEPS, np.array([np.nan, np.inf]), note="NaN"),
     call(np.array([1, 3, 5]), integers(0, 7, 4), side="right", note="integers"),
+    call(np.array([False, True, True]), booleans(4), side="right", note="booleans"),
     wrong(errors.ShapeError, _VALUES, _VALUES),
     wrong(errors.InputValueError, _STEPS, _VALUES, side="middle"),
     wrong(errors.ShapeError, _STEPS, _VALUES, np.array([0, 1])),

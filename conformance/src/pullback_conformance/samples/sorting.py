@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
-from pullback_conformance.draws import distinct, integers, normal
+from pullback_conformance.draws import booleans, distinct, integers, normal
 from pullback_conformance.sample import Array, call, rough, suite, wrong
 
 _NAN = np.array([[3.0, np.nan, -np.inf, 1.0], [np.inf, 0.0, np.nan, np.nan]])
@@ -37,11 +37,11 @@ _LINES = [
     rough(_NAN, descending=True, note="NaN comes first"),
     call(integers(-9, 9, 3, 5), axis=1, note="integers"),
     call(integers(0, 9, 20).astype(np.uint8), descending=True, note="bytes"),
+    call(booleans(3, 9), descending=True, note="booleans"),
 ]
 _WRONG = [
     wrong(errors.AxisError, normal(2, 3), axis=2),
     wrong(errors.AxisError, normal()),
-    wrong(errors.DTypeError, np.array([True])),
 ]
 suite("sort", _sort, either_zero=True)(*_LINES, *_WRONG)
 suite("argsort", _argsort)(
@@ -64,6 +64,7 @@ suite("top_k", _top_k, either_zero=True)(
     call(distinct(3, 5), k=0),
     rough(_TIES, k=3, note="equal elements"),
     call(integers(-9, 9, 7), k=3),
+    call(booleans(2, 7), k=3, largest=False, note="booleans"),
     wrong(errors.InputValueError, normal(3), k=4),
 )
 

@@ -41,7 +41,7 @@ class BatchBackend(Backend):
         super().__init__()
         below = inner.backend
         self.dtypes, self.storage_dtypes = below.dtypes, below.storage_dtypes
-        self.public_dtypes = below.public_dtypes
+        self.public_dtypes, self.named_dtypes = below.public_dtypes, below.named_dtypes
         self.device = device = BatchDevice()
         device.real = device.native = inner
         device.backend = self

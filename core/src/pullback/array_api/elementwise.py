@@ -142,9 +142,21 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         far = xp.log(xp.abs(1 + x))
         return complex_(xp.where(xp.abs(x) < 0.5, near, far), xp.atan2(b, 1 + a))
 
+    def extremum(name: str, of_booleans: str) -> Kernel:
+        numbers, truths = getattr(xp, name), getattr(xp, of_booleans)
+
+        def kernel(x1: Any, x2: Any) -> Any:
+            # The standard has no order of booleans.
+            return (truths if x1.dtype == xp.bool else numbers)(x1, x2)
+
+        return kernel
+
     table: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
     table |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
     table |= {"positive": positive, "pow": pow}
+    for name, other in {"maximum": "logical_or", "minimum": "logical_and"}.items():
+        if name in table:
+            table[name] = extremum(name, other)
     if hasattr(xp, "floor_divide"):
         table["integer_floor_divide"] = xp.floor_divide
     if hasattr(xp, "complex64"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback._numerics import ArrayNamespace
 from pullback.dtypes import name_of
-from pullback.plugins.records import Kernel, Native
+from pullback.plugins.records import Kernel
 
 
 def accumulation(xp: ArrayNamespace) -> Callable[[Any, Any], tuple[Any, Any]]:
@@ -49,15 +49,19 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
 
         return kernel
 
-    def plain(name: str) -> Kernel:
+    def plain(name: str, of_booleans: str) -> Kernel:
         reduce = getattr(xp, name)
 
-        def kernel(x: Native, *, axis: object, keepdims: bool) -> Any:
-            return reduce(x, axis=axis, keepdims=keepdims)
+        def kernel(x: Any, *, axis: object, keepdims: bool) -> Any:
+            # The standard has no order of booleans.
+            chosen = getattr(xp, of_booleans) if x.dtype == xp.bool else reduce
+            return chosen(x, axis=axis, keepdims=keepdims)
 
         return kernel
 
+    simple = {"all": "all", "any": "any", "max": "any", "min": "all"}
+
     return {
         **{name: accumulated(name) for name in ("prod", "sum") if hasattr(xp, name)},
-        **{name: plain(name) for name in ("all", "any", "max", "min") if hasattr(xp, name)},
+        **{name: plain(name, other) for name, other in simple.items() if hasattr(xp, name)},
     }

@@ -130,7 +130,7 @@ class Trace(Backend):
         self._real_device = device
         self._real = real = device.backend
         self.dtypes, self.storage_dtypes = real.dtypes, real.storage_dtypes
-        self.public_dtypes = real.public_dtypes
+        self.public_dtypes, self.named_dtypes = real.public_dtypes, real.named_dtypes
         self._inputs: list[Entry] = []
         self._calls: list[Call] = []
         #: How many calls have been recorded, also those that are a part of others.

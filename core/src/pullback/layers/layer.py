@@ -391,7 +391,7 @@ class Layer(Configurable):
             if self._casts:
                 wanted = self.compute_dtype
                 for arg in args:
-                    if type(arg) is not Tensor or arg.dtype is not wanted:
+                    if type(arg) is not Tensor or arg.dtype != wanted:
                         args = tuple([self._cast(arg) for arg in args])
                         break
             if training is not None and takes_training(type(self).call):
@@ -459,7 +459,7 @@ class Layer(Configurable):
         """A tensor of Python's numbers; a layer in double precision gets all their digits."""
         device = self._device()
         x = from_any(value, None, device)
-        if x.dtype is dtypes.DEFAULT_FLOAT and self._numbers_dtype() is dtypes.float64:
+        if x.dtype == dtypes.DEFAULT_FLOAT and self._numbers_dtype() is dtypes.float64:
             return from_any(value, dtypes.float64, device)
         return x
 

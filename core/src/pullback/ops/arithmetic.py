@@ -18,6 +18,7 @@ from pullback.dtypes import (
     is_complex,
     is_floating,
     numeric,
+    ordered,
     real,
     real_of,
     uniform,
@@ -488,7 +489,7 @@ def _winner_gradient(g: Tensor, loses: Tensor, tied: Tensor) -> Tensor:
     return where(loses, 0, where(tied, g * 0.5, g))
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
+@op(shape=broadcast, dtype=ordered, accuracy=EXACT)
 def maximum(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The larger of x1 and x2; NaN where one of them is NaN.
 
@@ -506,7 +507,7 @@ maximum.vjp(
 )
 
 
-@op(shape=broadcast, dtype=real, accuracy=EXACT)
+@op(shape=broadcast, dtype=ordered, accuracy=EXACT)
 def minimum(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The smaller of x1 and x2; NaN where one of them is NaN.
 

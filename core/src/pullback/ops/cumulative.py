@@ -8,7 +8,7 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch import op
 from pullback.casting import HALF
-from pullback.dtypes import DType, DTypeLike, accumulating, real, real_floating
+from pullback.dtypes import DType, DTypeLike, accumulating, ordered, real_floating
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.creation import arange, ones_like, zeros_like
 from pullback.ops.data_types import cotangent_of
@@ -186,7 +186,7 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: int) -> Tensor:
     return moveaxis(slope, -1, axis).astype(dtype)
 
 
-@op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
+@op(shape=_run, dtype=ordered, accuracy=EXACT, normalize=_one_axis)
 def cumulative_max(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative maximum of x along `axis`; NaN from the first NaN on.
 
@@ -202,7 +202,7 @@ def cumulative_max(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     return _scan(maximum, x, axis)
 
 
-@op(shape=_run, dtype=real, accuracy=EXACT, normalize=_one_axis)
+@op(shape=_run, dtype=ordered, accuracy=EXACT, normalize=_one_axis)
 def cumulative_min(x: Tensor, /, axis: Axis | None = None) -> Tensor:
     """The cumulative minimum of x along `axis`; NaN from the first NaN on.
 

@@ -15,9 +15,9 @@ from pullback.dtypes import (
     accumulating,
     floating,
     is_floating,
+    ordered,
     predicate,
     promoting,
-    real,
     real_floating,
 )
 from pullback.ops import late
@@ -173,7 +173,7 @@ def reduce_some(
 
 @op(
     shape=reduce_some,
-    dtype=real,
+    dtype=ordered,
     accuracy=EXACT,
     primitive="A body of pairwise maxima takes log2(n) passes, and sorting costs more.",
 )
@@ -188,7 +188,7 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """
 
 
-@op(shape=reduce_some, dtype=real, accuracy=EXACT)
+@op(shape=reduce_some, dtype=ordered, accuracy=EXACT)
 def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The minimum of x over `axis`; NaN if there is one. Ties share the gradient.
 

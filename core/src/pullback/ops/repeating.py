@@ -31,6 +31,8 @@ def _shifts(shapes: tuple[Shape, ...], *, shift: object, axis: object) -> dict[s
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     if len(shifts) == 1:
         shifts *= len(axes)
+    if len(axes) == 1:
+        axes *= len(shifts)
     if len(shifts) != len(axes):
         raise errors.InputValueError(
             f"{len(shifts)} shifts for {len(axes)} axes; give one shift per axis"
@@ -49,7 +51,8 @@ def roll(
 
     Args:
         x: a tensor of any shape and dtype.
-        shift: the number of places towards larger indices, one number or one per axis.
+        shift: the number of places towards larger indices, one number or one per axis; several
+            for one axis add up.
         axis: the axes; the flattened x is rolled if None.
 
     Raises:

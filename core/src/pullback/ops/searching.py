@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
-from pullback.dtypes import Operands, Resolution, promoting
+from pullback.dtypes import Operands, Resolution, position, promoting
 from pullback.ops import late
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import reshape
@@ -16,10 +16,8 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["argmax", "argmin", "argwhere", "nonzero", "searchsorted"]
 
-_index_of_real = promoting("real", to=dtypes.int64)
 
-
-@op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
+@op(shape=reduce_some, dtype=position, accuracy=EXACT, differentiable=False)
 def argmax(x: Tensor, /, axis: Axis | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the maximum along `axis`, as int64; in C order over all axes if None.
 
@@ -42,7 +40,7 @@ def argmax(x: Tensor, /, axis: Axis | None = None, *, keepdims: bool = False) ->
     return min(where(is_maximum, indices, size), axis=axis, keepdims=keepdims)
 
 
-@op(shape=reduce_some, dtype=_index_of_real, accuracy=EXACT, differentiable=False)
+@op(shape=reduce_some, dtype=position, accuracy=EXACT, differentiable=False)
 def argmin(x: Tensor, /, axis: Axis | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the minimum along `axis`, as int64; in C order over all axes if None.
 
@@ -109,7 +107,7 @@ def _sides(shapes: tuple[Shape, ...], *, side: str) -> dict[str, str]:
 
 def _values_and_order(operands: Operands, **_: object) -> Resolution:
     """x1 and x2 promoted to one real dtype, the sorter integers; the result is int64."""
-    inputs = dtypes.real(operands[:2]).inputs
+    inputs = position(operands[:2]).inputs
     sorter = operands[2] if len(operands) > 2 else None
     order = None if sorter is None else dtypes.integer((sorter,)).inputs[0]
     return Resolution((*inputs, order), (dtypes.int64,))

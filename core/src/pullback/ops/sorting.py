@@ -8,7 +8,7 @@ from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import as_number
-from pullback.dtypes import Operands, Resolution, promoting, real
+from pullback.dtypes import Operands, Resolution, ordered, position
 from pullback.ops.creation import full
 from pullback.ops.indexing import place_along_axis, take_along_axis
 from pullback.ops.joining import stack
@@ -25,7 +25,7 @@ __all__ = ["argsort", "median", "quantile", "sort", "top_k"]
 
 @op(
     shape=first,
-    dtype=promoting("real", to=dtypes.int64),
+    dtype=position,
     accuracy=EXACT,
     differentiable=False,
     primitive="No bounded number of elementwise passes sorts.",
@@ -45,7 +45,7 @@ def argsort(
     """
 
 
-@op(shape=first, dtype=real, accuracy=EXACT)
+@op(shape=first, dtype=ordered, accuracy=EXACT)
 def sort(x: Tensor, /, axis: Axis = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements of x in ascending order along `axis`.
 
@@ -75,7 +75,7 @@ def _top(x: Shape, *, k: int, axis: int, **_: object) -> list[Shape]:
 
 def _with_index(operands: Operands, **_: object) -> Resolution:
     """Values in the dtype of x, indices in int64."""
-    inputs, outputs = real(operands)
+    inputs, outputs = ordered(operands)
     return Resolution(inputs, (*outputs, dtypes.int64))
 
 

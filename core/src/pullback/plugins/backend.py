@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback import errors
 from pullback._settings import SETTINGS
-from pullback.dtypes import DType, as_dtype
+from pullback.dtypes import DType, DTypeLike, as_dtype, named_dtype
 from pullback.plugins.observation import observed
 from pullback.plugins.records import (
     Deviation,
@@ -40,9 +40,9 @@ KINDS = ("cpu", "gpu")
 class _PublicDTypes(dict[Any, DType]):
     """The public dtype of each native dtype."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, form: Callable[[DTypeLike], DType]) -> None:
         every = {**backend.dtypes, **backend.storage_dtypes}
-        super().__init__((native, as_dtype(dtype)) for dtype, native in every.items())
+        super().__init__((native, form(dtype)) for dtype, native in every.items())
         self._backend = backend
 
     def __missing__(self, native: Any) -> DType:
@@ -93,7 +93,9 @@ class Backend:
         self._pack_deviations: dict[str, Deviations] = {}
         self._registered: dict[str, tuple[RegisteredKernel, ...]] = {}
         self._fusers: tuple[Fuser, ...] = ()
-        self.public_dtypes: dict[Any, DType] = _PublicDTypes(self)
+        self.public_dtypes: dict[Any, DType] = _PublicDTypes(self, as_dtype)
+        #: The same as the namespace has them: what a tensor shows.
+        self.named_dtypes: dict[Any, DType] = _PublicDTypes(self, named_dtype)
         #: Filled by dispatch: for each op, native dtype to the kernel that is called for it.
         self.tables: list[dict[Any, Any]] = []
         #: Changes whenever kernels have to be looked up anew; below 0 while they are observed.

@@ -254,7 +254,7 @@ cross.vjp(
 )
 
 
-ContractionAxes: TypeAlias = "int | tuple[Sequence[int], Sequence[int]]"
+ContractionAxes: TypeAlias = "int | tuple[Sequence[int] | int, Sequence[int] | int]"
 
 
 @remembered
@@ -270,9 +270,13 @@ def _pairs(inputs: tuple[Shape, Shape], *, axes: ContractionAxes) -> dict[str, t
             raise errors.InputValueError(
                 f"axes must be an int or two sequences of axes, got {axes!r}"
             )
+        # One number is one axis, as in NumPy.
         left, right = (
-            tuple(shapes.canonical_axis(axis, len(shape)) for axis in contracted)
-            for contracted, shape in zip(axes, inputs, strict=True)
+            tuple(
+                shapes.canonical_axis(axis, len(shape))
+                for axis in ((given,) if isinstance(given, int) else given)
+            )
+            for given, shape in zip(axes, inputs, strict=True)
         )
     if [x1[a] for a in left] != [x2[a] for a in right]:
         raise errors.ShapeError(
@@ -297,8 +301,8 @@ def _tensordot_shape(x1: Shape, x2: Shape, axes: tuple[Shape, Shape], **_: objec
 def tensordot(x1: Tensor, x2: Tensor, /, axes: ContractionAxes = 2) -> Tensor:
     """The sum of products over pairs of axes.
 
-    `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or two
-    sequences of axes to pair. The result has the other axes of x1, then those of x2.
+    `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or a pair:
+    the axes of x1 and those of x2, each a sequence or one axis. The result has the other axes of x1, then those of x2.
 
     Raises:
         ShapeError: for pairs of axes of different sizes.
