@@ -78,12 +78,14 @@ from pullback.ops.nn.convolution import *
 from pullback.ops.nn.convolution_transpose import *
 from pullback.ops.nn.losses import *
 from pullback.ops.nn.normalization import *
+from pullback.ops.nn.patches import *
 from pullback.ops.nn.pooling import *
 from pullback.ops.nn.recurrent import *
 from pullback.ops.nn.recurrent_gru import *
 from pullback.ops.nn.recurrent_lstm import *
 from pullback.ops.nn.resize import *
 from pullback.ops.nn.rotary import *
+from pullback.ops.nn.sampling import *
 from pullback.ops.nn.softmax import *
 from pullback.ops.optim.adaptive_updates import *
 from pullback.ops.optim.clipping import *

@@ -94,7 +94,7 @@ class NamedDType:
         self.itemsize = dtype.itemsize
         self.kind = dtype.kind
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type[Any]:
         # `isinstance(x.dtype, np.dtype)` holds; NumPy's own dtypes cannot be subclassed.
         return np.dtype
@@ -184,7 +184,7 @@ def as_dtype(value: DTypeLike) -> DType:
             return _PYTHON[value]  # type: ignore[index]
         # np.dtype(None) is float64.
         dtype = None if value is None else np.dtype(value).newbyteorder("=")
-    except TypeError:
+    except (TypeError, ValueError):
         dtype = None
     if dtype is None or dtype not in _OWN:
         names = ", ".join(_NAMES)
@@ -428,10 +428,10 @@ integer: DTypeRule = promoting("integer")
 integer_or_boolean: DTypeRule = promoting("integer or boolean")
 boolean: DTypeRule = promoting("boolean")
 predicate: DTypeRule = promoting("any", to=bool_)
-numeric_predicate: DTypeRule = promoting("numeric", to=bool_, booleans=uint8)
-real_predicate: DTypeRule = promoting("real", to=bool_, booleans=uint8)
+numeric_predicate: DTypeRule = promoting("numeric", to=bool_, booleans=int32)
+real_predicate: DTypeRule = promoting("real", to=bool_, booleans=int32)
 #: The positions of elements by their order.
-position: DTypeRule = promoting("real", to=int64, booleans=uint8)
+position: DTypeRule = promoting("real", to=int64, booleans=int32)
 
 
 def each(*classes: str, result: int | DType = 0) -> DTypeRule:

@@ -102,6 +102,28 @@ suite("take_along_axis", _take_along_axis)(
 )
 
 
+def _put_along_axis(x: Array, indices: Array, values: Array, *, axis: int = -1) -> Array:
+    result = x.copy()
+    beside = [n if a == axis % x.ndim else x.shape[a] for a, n in enumerate(indices.shape)]
+    np.put_along_axis(result, np.broadcast_to(indices, beside), values, axis)
+    return result
+
+
+suite("put_along_axis", _put_along_axis)(
+    call(_X, np.argsort(normal(4, 3, 5))[..., :2], normal(4, 3, 2)),
+    call(_X, np.argsort(normal(4, 3, 5), axis=0)[1:2], normal(1, 3, 5), axis=0),
+    call(_X, np.array([[[-1], [0]]]), normal(4, 1, 1), axis=1, note="both broadcast"),
+    call(normal(4), np.array([3, 0]), np.asarray(2.0), note="one value"),
+    call(_X, integers(0, 5, 4, 3, 0), normal(4, 3, 0), note="no indices"),
+    call(integers(0, 9, 2, 3), np.array([[0], [-1]]), np.array([[7], [8]]), note="integers"),
+    wrong(errors.ShapeError, _X, integers(0, 3, 4, 3), normal(4, 3)),
+    wrong(errors.ShapeError, normal(1, 4), integers(0, 4, 3, 2), normal(3, 2)),
+    wrong(errors.ShapeError, normal(2, 2), np.array([[0], [1]]), normal(2, 2)),
+    wrong(errors.IndexingError, normal(2, 2), np.array([[0], [2]]), normal(2, 1)),
+    wrong(errors.AxisError, _X, integers(0, 3, 4, 3, 5), normal(4, 3, 5), axis=3),
+)
+
+
 def _place_along_axis(values: Array, indices: Array, shape: Any, axis: int) -> Array:
     result = np.zeros(shape, values.dtype)
     mesh = list(np.ix_(*map(range, shape)))

@@ -99,7 +99,7 @@ _FIRST = {
     "conv1d conv2d conv3d": "write `pb.conv(x, kernel)`; kernels are (*window, inputs, outputs)",
     "max_pool1d max_pool2d": "write `pb.max_pool`",
     "avg_pool1d avg_pool2d": "write `pb.avg_pool`",
-    "interpolate upsample": "write `pb.resize`",
+    "interpolate upsample": "write `pb.resize`, or `pb.resample` for bicubic or aligned corners",
     "cross_entropy":
         "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)`; labels come first",
     "nll_loss": "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)` with the logits",

@@ -35,7 +35,7 @@ TENSOR = {
     "gather take_along_dim": "write `pb.take_along_axis(x, indices, axis=0)`",
     "flip fliplr flipud": "write `pb.flip(x, axis=0)`",
     "roll": "write `pb.roll(x, 1)`",
-    "unfold": "write `x[i : i + size]` in a loop, or `pb.conv`",
+    "unfold": "write `pb.unfold` for images, or `x[i : i + size]` in a loop",
     "contiguous is_contiguous": "not needed: ops take any memory layout; leave it out",
     "dim ndimension get_shape rank": "write `x.ndim`, `x.shape`",
     "numel nelement": "write `x.size`",

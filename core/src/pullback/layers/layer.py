@@ -459,7 +459,7 @@ class Layer(Configurable):
         """A tensor of Python's numbers; a layer in double precision gets all their digits."""
         device = self._device()
         x = from_any(value, None, device)
-        if x.dtype == dtypes.DEFAULT_FLOAT and self._numbers_dtype() is dtypes.float64:
+        if x.dtype == dtypes.DEFAULT_FLOAT and self._numbers_dtype() == dtypes.float64:
             return from_any(value, dtypes.float64, device)
         return x
 

@@ -88,7 +88,7 @@ def astype(
         return kept
     if device is not None:
         tensor = to_device(tensor, device)
-    source = tensor.dtype
+    source = as_dtype(tensor.dtype)
     if source is dtype or source == dtype:
         return tensor.__copy__() if as_bool(copy, "copy") else tensor
     if not dtypes.BOOL <= dtypes.kind(source) < dtypes.CMPLX:

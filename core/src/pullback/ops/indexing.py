@@ -16,7 +16,7 @@ from pullback.dtypes import DType, Operand, Operands, Resolution, uniform
 from pullback.ops import late, reductions
 from pullback.ops.comparison import equal
 from pullback.ops.creation import arange, full
-from pullback.ops.manipulation import reshape
+from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
 from pullback.shapes import (
@@ -36,6 +36,7 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "embedding",
+    "put_along_axis",
     "ravel_index",
     "scatter_add",
     "scatter_update",
@@ -435,3 +436,43 @@ def place_along_axis(values: Tensor, indices: Tensor, /, *, shape: ShapeLike, ax
 place_along_axis.vjp(
     values=lambda g, indices, axis: take_along_axis(g, indices, axis=axis), indices=None
 )
+
+
+def _put(x: Shape, indices: Shape, values: Shape, *, axis: int) -> Shape:
+    """The shape of x; the indices broadcast with its other axes, and the values with theirs."""
+    wanted = _along(x, indices, axis=axis)
+    if (*wanted[:axis], x[axis], *wanted[axis + 1 :]) != x:
+        raise errors.ShapeError(
+            f"indices of shape {indices} have other axes than x of shape {x}, beside axis {axis}"
+        )
+    if broadcast_shapes(values, wanted) != wanted:
+        raise errors.ShapeError(f"values of shape {values} do not broadcast to {wanted}")
+    return x
+
+
+@op(shape=_put, dtype=_scattered, accuracy=EXACT)
+def put_along_axis(x: Tensor, indices: Tensor, values: Tensor, /, axis: Axis = -1) -> Tensor:
+    """x with values at indices along an axis, one vector of indices per vector of x.
+
+    It writes where `take_along_axis` reads. If an index repeats in a vector, one of its values is
+    kept; the backend chooses which.
+
+    Args:
+        x: a tensor of at least one axis.
+        indices: integers in [-size, size), with as many axes as x; other axes than `axis`
+            broadcast with those of x.
+        values: the new values; they broadcast to the shape of what the indices take.
+        axis: the axis of the indices.
+
+    Raises:
+        IndexingError: for an index outside the axis.
+        ShapeError: for shapes that do not broadcast.
+
+    >>> pb.put_along_axis([[1, 2], [3, 4]], [[1], [0]], [[20], [30]], axis=1).tolist()
+    [[1, 20], [30, 4]]
+    """
+    _put(x.shape, indices.shape, values.shape, axis=axis)
+    wanted = _along(x.shape, indices.shape, axis=axis)
+    places = reshape(_flat_indices(x.shape, indices, axis), (-1,))
+    flat = reshape(broadcast_to(values, wanted), (-1,))
+    return reshape(scatter_update(reshape(x, (-1,)), places, flat), x.shape)

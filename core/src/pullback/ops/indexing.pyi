@@ -8,6 +8,7 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = [
     "embedding",
+    "put_along_axis",
     "ravel_index",
     "scatter_add",
     "scatter_update",
@@ -39,4 +40,7 @@ def ravel_indices(indices: Sequence[Tensor], shape: Sequence[int]) -> Tensor: ..
 def take_along_axis(x: TensorLike, indices: TensorLike, /, axis: Axis = -1) -> Tensor: ...
 def place_along_axis(
     values: TensorLike, indices: TensorLike, /, *, shape: ShapeLike, axis: int
+) -> Tensor: ...
+def put_along_axis(
+    x: TensorLike, indices: TensorLike, values: TensorLike, /, axis: Axis = -1
 ) -> Tensor: ...

@@ -302,7 +302,8 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: ContractionAxes = 2) -> Tensor:
     """The sum of products over pairs of axes.
 
     `axes` is a number of axes, the last ones of x1 with the first ones of x2 in order, or a pair:
-    the axes of x1 and those of x2, each a sequence or one axis. The result has the other axes of x1, then those of x2.
+    the axes of x1 and those of x2, each a sequence or one axis. The result has the other axes of
+    x1, then those of x2.
 
     Raises:
         ShapeError: for pairs of axes of different sizes.

@@ -137,13 +137,20 @@ def taps(
     return [strided_slice(x, key=key) for key in _keys(x.shape[0], out, window, strides, dilation)]
 
 
-def untap(parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Any, padding: Pads) -> Any:
+def untap(
+    parts: Sequence[Tensor],
+    shape: Shape,
+    window: Shape,
+    strides: Any,
+    padding: Any,
+    dilation: Any = None,
+) -> Any:
     """The transpose of `taps`: adds every part to zeros of `shape` at its position."""
-    out, undilated = parts[0].shape[1:-1], (1,) * len(window)
+    out, dilation = parts[0].shape[1:-1], dilation or (1,) * len(window)
     padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]
     padded_shape = (shape[0], *padded, shape[-1])
     total = None
-    for key, part in zip(_keys(shape[0], out, window, strides, undilated), parts, strict=True):
+    for key, part in zip(_keys(shape[0], out, window, strides, dilation), parts, strict=True):
         placed = strided_place(part, shape=padded_shape, key=key)
         total = placed if total is None else total + placed
     assert total is not None, "a window has at least one element"
