@@ -211,15 +211,62 @@ static int reduce_groups(const void *x, Groups *all, const Reduction *how, doubl
     }
 }
 
+static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
+                         int mean);
+
+/* The same of an array that repeats its elements along axes that are kept: of one of them, which is
+ * repeated. NULL without an error for others. */
+static PyObject *of_repeated(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
+                             int mean) {
+    npy_intp shape[NPY_MAXDIMS], steps[NPY_MAXDIMS];
+    int ndim = PyArray_NDIM(as_array(x)), any = 0, axes = 0;
+    memcpy(shape, PyArray_DIMS(as_array(x)), (size_t)ndim * sizeof *shape);
+    for (int i = 0; i < ndim; i++)
+        if (shape[i] > 1 && !PyArray_STRIDE(as_array(x), i) && !is_reduced(axis, i))
+            shape[i] = 1, any = 1;
+    if (!any)
+        return NULL;
+    PyArray_Descr *dtype = PyArray_DESCR(as_array(x));
+    Py_INCREF(dtype);
+    PyObject *one = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, shape,
+                                         PyArray_STRIDES(as_array(x)), data(x), 0, NULL);
+    if (one && PyArray_SetBaseObject(as_array(one), Py_NewRef(x)))
+        Py_CLEAR(one);
+    PyObject *y = one ? reduced(one, axis, keep, how, mean) : NULL;
+    Py_XDECREF(one);
+    if (!y)
+        return NULL;
+    for (int i = 0; i < ndim; i++) {
+        int gone = is_reduced(axis, i);
+        if (gone && keep != Py_True)
+            continue;
+        ptrdiff_t size = PyArray_DIM(as_array(x), i);
+        int is_new = !gone && shape[i] != size;
+        shape[axes] = gone ? 1 : size;
+        steps[axes] = is_new ? 0 : PyArray_STRIDE(as_array(y), axes);
+        axes++;
+    }
+    dtype = PyArray_DESCR(as_array(y));
+    Py_INCREF(dtype);
+    PyObject *all =
+        PyArray_NewFromDescr(&PyArray_Type, dtype, axes, shape, steps, data(y), 0, NULL);
+    if (!all)
+        Py_DECREF(y);
+    else if (PyArray_SetBaseObject(as_array(all), y))
+        Py_CLEAR(all);
+    return all;
+}
+
 /* x reduced over `axis`; NULL without an error where NumPy has to do it. */
 static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
                          int mean) {
     Groups all;
     if (!axis || !keep || !(axis == Py_None || PyTuple_CheckExact(axis)) || !PyArray_CheckExact(x)
         || !PyArray_ISBEHAVED_RO(as_array(x)) || !size(x)
-        || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE)
-        || !group_axes(x, axis, &all))
+        || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE))
         return NULL;
+    if (!group_axes(x, axis, &all))
+        return of_repeated(x, axis, keep, how, mean);
     void *at;
     PyObject *y = new_reduced(x, axis, keep == Py_True, &all, &at);
     if (!y)
@@ -273,7 +320,9 @@ KERNEL(vector_norm) {
     int inside = y != NULL;
     if (inside && PyArray_TYPE(as_array(y)) == NPY_DOUBLE) {
         PyArrayObject *array = as_array(y);
-        ptrdiff_t many = size(y);
+        ptrdiff_t many = 1; /* in memory: some may be repeated */
+        for (int i = 0; i < PyArray_NDIM(array); i++)
+            many *= PyArray_STRIDE(array, i) ? PyArray_DIM(array, i) : 1;
         const double *norm = PyArray_DATA(array);
         for (ptrdiff_t i = 0; i < many; i++) /* in any order: there are no gaps */
             inside &= !(norm[i] < LEAST_NORM || norm[i] > MOST_NORM);
@@ -517,12 +566,16 @@ KERNEL(scatter_add) {
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
     if (count != 3 || !axis || !as_indices(x[1], &ids) || !is_addend(x[2])
-        || !PyArray_CheckExact(x[0]) || !PyArray_ISCARRAY_RO(as_array(x[0])) || !size(x[0])
+        || !PyArray_CheckExact(x[0]) || !PyArray_ISBEHAVED_RO(as_array(x[0])) || !size(x[0])
         || PyArray_TYPE(as_array(x[0])) != PyArray_TYPE(as_array(x[2])) || !ids.count)
         return NUMPY_FALLBACK(scatter_add);
     int along = (int)PyLong_AsLong(axis), ndim = PyArray_NDIM(as_array(x[0]));
-    PyObject *y = along < 0 || along >= ndim
+    PyObject *start = PyArray_ISCARRAY_RO(as_array(x[0]))
+                        ? Py_NewRef(x[0])
+                        : PyArray_NewCopy(as_array(x[0]), NPY_CORDER);
+    PyObject *y = along < 0 || along >= ndim || !start
                     ? NULL
-                    : added(x[2], x[0], &ids, along, ndim, PyArray_DIMS(as_array(x[0])));
+                    : added(x[2], start, &ids, along, ndim, PyArray_DIMS(as_array(x[0])));
+    Py_XDECREF(start);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(scatter_add);
 }

@@ -144,3 +144,46 @@ def test_floor_divide_by_a_number(dtype):
         np.testing.assert_array_equal(_native.floor_divide(x, by), x // number)
         full = np.full_like(x, number)
         np.testing.assert_array_equal(_native.floor_divide(x, full), x // number)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_scattered_extremes(dtype):
+    for shape, axis in [((7,), 0), ((5, 4), 0), ((5, 4), 1), ((3, 6, 2), 1), ((9, 1), 0)]:
+        for count in (1, 3, 20):
+            rest = (*shape[:axis], count, *shape[axis + 1 :])
+            x = (rng.standard_normal(shape) * 9).astype(dtype)
+            rows = (rng.standard_normal(rest) * 9).astype(dtype)
+            if dtype.startswith("float"):
+                x.flat[0], rows.flat[-1] = rng.choice([np.nan, np.inf, -0.0], 2)
+            at = rng.integers(-shape[axis], shape[axis], count)
+            for form in (x, np.asfortranarray(x), np.broadcast_to(x[:1], shape)):
+                for name in ("scatter_max", "scatter_min"):
+                    found = getattr(_native, name)(form, at, rows, axis=axis)
+                    expected = NUMPY_KERNELS[name](form, at, rows, axis=axis)
+                    assert (found.dtype, found.shape) == (expected.dtype, shape)
+                    np.testing.assert_array_equal(found, expected)
+                    with pytest.raises(IndexError):
+                        getattr(_native, name)(form, at + 2 * shape[axis], rows, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_reductions_of_arrays_that_repeat_rows(dtype):
+    base = (rng.standard_normal((1, 5, 1, 700)) + 2).astype(dtype)
+    for x in (
+        np.broadcast_to(base, (4, 5, 3, 700)),
+        np.broadcast_to(base[:, :, :, ::7], (4, 5, 3, 100)),
+        np.broadcast_to(base[:, :1, :, :1], (1, 6, 3, 2)),
+    ):
+        for axis in ((3,), (1,), (1, 3), (0, 3), (0,), (), None):
+            for keepdims in (False, True):
+                given = {"axis": axis, "keepdims": keepdims}
+                wide = x.astype(np.float64)
+                for name, more in (("sum", {"dtype": None}), ("max", {}), ("mean", {})):
+                    found = getattr(_native, name)(x, **given, **more)
+                    expected = getattr(np, name)(wide, axis=axis, keepdims=keepdims)
+                    assert (found.dtype, found.shape) == (x.dtype, np.shape(expected))
+                    close = 3e-7 if dtype == "float32" else 3e-14
+                    np.testing.assert_allclose(found, expected, rtol=close, atol=700 * close)
+                found = _native.vector_norm(x, **given, ord=2)
+                expected = np.sqrt(np.sum(wide * wide, axis=axis, keepdims=keepdims))
+                np.testing.assert_allclose(found, expected, rtol=1e-6)

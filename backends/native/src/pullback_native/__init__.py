@@ -74,7 +74,9 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     ),
     # Of any dtype, or without inputs.
     **dict.fromkeys(("random_bits", "random_normal", "random_uniform", "tril", "triu"), None),
-    "top_k": ("float32", "float64", "int32", "int64"),
+    **dict.fromkeys(
+        ("scatter_max", "scatter_min", "top_k"), ("float32", "float64", "int32", "int64")
+    ),
     "where": ("bool",),
 }  # fmt: skip
 
