@@ -185,6 +185,24 @@ def test_means_of_too_few_rows_go_to_numpys_kernels():
     beside("rms_norm_gradient", x, None, few, x, axis=(1,))
 
 
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+@np.errstate(all="ignore")
+def test_hidden_steps_do_not_meet_infinite_weights(odd):
+    mask = np.array([[True, False, True], [False, False, False]])
+    for name, gates, states in (("gru", 3, 1), ("lstm", 4, 2)):
+        weights = normal(4, gates * 4)
+        weights[1, 2] = odd
+        inputs = (normal(2, 3, 5), *(normal(2, 4) for _ in range(states)),
+                  normal(5, gates * 4), weights)  # fmt: skip
+        results = NUMPY_KERNELS[name](*inputs, *[None] * (3 - states), mask, reverse=False)
+        slopes = (normal(2, 3, 4), *(normal(2, 4) for _ in range(states)))
+        given = (*inputs, mask, results[0], *results[1 + states :], *slopes)
+        found = KERNELS[f"{name}_gradient"](*given, reverse=False)
+        expected = NUMPY_KERNELS[f"{name}_gradient"](*given, reverse=False)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_hostile_arrays(seed):
     fuzz = [sys.executable, str(Path(__file__).with_name("fuzz.py"))]

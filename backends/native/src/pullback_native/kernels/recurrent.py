@@ -88,6 +88,11 @@ def _run(
     needs_numpy(status, "copies of the kernels")
 
 
+def _spreads(mask: _Optional, recurrent_kernel: Array) -> bool:
+    """True where a step that a mask hides would reach others: its slopes of 0 times infinity."""
+    return mask is not None and not np.isfinite(recurrent_kernel).all()
+
+
 def _column_sums(x: Array) -> Array:
     return _native.sum(x, axis=(0,), keepdims=False, dtype=None)
 
@@ -154,7 +159,7 @@ def _lstm_gradient(
     inputs = (x, initial_h, initial_c, kernel, recurrent_kernel)
     rest = (out, gates, cells, out_g, h_g, c_g)
     batch, time, features = x.shape
-    if not _supports(*inputs, *rest):
+    if not _supports(*inputs, *rest) or _spreads(mask, recurrent_kernel):
         fallback = NUMPY_KERNELS["lstm_gradient"]
         gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
@@ -203,7 +208,7 @@ def _gru_gradient(
     inputs = (x, initial_h, kernel, recurrent_kernel)
     rest = (out, gates, candidates, out_g, h_g)
     batch, time, features = x.shape
-    if not _supports(*inputs, *rest):
+    if not _supports(*inputs, *rest) or _spreads(mask, recurrent_kernel):
         fallback = NUMPY_KERNELS["gru_gradient"]
         gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
