@@ -220,6 +220,15 @@ _THIRD = {
     "argpartition partition": "write `pb.top_k(x, 3)`, or `pb.argsort(x)`",
     "cov": "write `np.cov(x)`: NumPy's functions take tensors, and keep gradients",
     "corrcoef": "write `np.corrcoef(x)`: NumPy's functions take tensors, and keep gradients",
+    "dynamic_slice dynamic_slice_in_dim":
+        "write `pb.take(x, start + pb.arange(3), axis=0)`: one program for every start",
+    "pixel_shuffle PixelShuffle depth_to_space":
+        "write `x.reshape`, `pb.permute_dims`, `x.reshape`: docs/not-here.md has the function",
+    "grid_sample map_coordinates affine_grid":
+        "write four reads by indices with weights: docs/not-here.md has the function",
+    "unfold stft frame":
+        "write `frames = x[starts[:, None] + pb.arange(3)]`, then `pb.fft.rfft(frames * window)`",
+    "lstsq": "write `pb.linalg.pinv(x) @ y`",
     "mgrid ogrid": "write `pb.meshgrid(x, y)`",
 }  # fmt: skip
 

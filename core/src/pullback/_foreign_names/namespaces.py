@@ -114,7 +114,7 @@ _LOSSES = {
         "write `pb.losses.poisson`, with `log_input=True` for logarithms",
     "GaussianNLLLoss gaussian_nll_loss":
         "write `pb.losses.gaussian_negative_log_likelihood(targets, means, variances)`",
-    "TripletMarginLoss triplet_margin_loss":
+    "TripletMarginLoss triplet_margin_loss triplet_loss Triplet triplet":
         "write `pb.losses.triplet_margin(anchors, positives, negatives)`",
     "SquaredHinge": "write `pb.losses.squared_hinge`",
     "Dice DiceLoss": "write `pb.losses.dice`",
