@@ -224,9 +224,7 @@ _THIRD = {
         "write `pb.take(x, start + pb.arange(3), axis=0)`: one program for every start",
     "pixel_shuffle PixelShuffle depth_to_space":
         "write `x.reshape`, `pb.permute_dims`, `x.reshape`: docs/not-here.md has the function",
-    "grid_sample map_coordinates affine_grid":
-        "write four reads by indices with weights: docs/not-here.md has the function",
-    "unfold stft frame":
+    "stft frame":
         "write `frames = x[starts[:, None] + pb.arange(3)]`, then `pb.fft.rfft(frames * window)`",
     "lstsq": "write `pb.linalg.pinv(x) @ y`",
     "mgrid ogrid": "write `pb.meshgrid(x, y)`",
