@@ -22,8 +22,8 @@ T = TypeVar("T")
 _LAYOUTS: tuple[Callable[[Array], Array], ...] = tuple(
     cast(Callable[[Array], Array], lay) for name, lay in LAYOUTS.items() if name != "unaligned"
 )
-#: A scalar, an empty array, and an array of several axes.
-SHAPES: tuple[tuple[int, ...], ...] = ((), (0, 3), (2, 3))
+#: A scalar, an empty array, and arrays of several axes.
+SHAPES: tuple[tuple[int, ...], ...] = ((), (0, 3), (2, 3), (2, 3, 2), (2, 1, 3, 2), (2, 1, 2, 3, 1))
 
 
 def check(device: Device) -> None:

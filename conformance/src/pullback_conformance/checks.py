@@ -146,6 +146,20 @@ def unchanged(case: Case) -> None:
     _measure(case, outputs, "the result under a tape", through_body=True)
 
 
+def _asked(case: Case) -> bool:
+    return takes_arrays(case) and "unchanged_many" in (case.sample.checks or ())
+
+
+@check(Area.EDGES, applies=_asked, spared=runs_body)
+def unchanged_many(case: Case) -> None:
+    """Checks that a call does not change its inputs, for samples that ask for this check."""
+    inputs = case.tensors()
+    tensors = [leaf for leaf in _tree.leaves(inputs) if isinstance(leaf, Tensor)]
+    before = [np.array(tensor.numpy()) for tensor in tensors]
+    case.call(inputs)
+    _same(case, tensors, before)
+
+
 def _same(case: Case, inputs: Sequence[Tensor], before: Sequence[Array]) -> None:
     all_identical(case, inputs, before, "written into by the call: input {i} after the call")
 

@@ -25,6 +25,7 @@ from conformance_faults import (
     services,
     stored,
     structure,
+    unforeseen,
     values,
 )
 from conformance_faults.faults import Fault
@@ -39,6 +40,7 @@ FAULTS: dict[str, Fault] = {
     **relations.FAULTS,
     **services.FAULTS,
     **devices.FAULTS,
+    **unforeseen.FAULTS,
 }
 #: Faults that neither a quick nor a full run catches, each with the reason.
 NOT_CAUGHT: dict[str, str] = {}

@@ -82,7 +82,7 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             if dtype == dtypes.float32 and not quick:
                 note = f"every {dtype}, {values.HUGE} elements"
                 huge = _sample(drawn, found.attributes, values.HUGE, note, dtype)
-                yield replace(huge, checks=("value",))
+                yield replace(huge, checks=values.HUGE_CHECKS)
     for dtype in (*dtypes.INTEGER, dtypes.bool_) if found.dtypes is None else ():
         drawn = [
             values.inside(

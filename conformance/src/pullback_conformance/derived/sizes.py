@@ -142,7 +142,7 @@ def _huge(op: Op, suite: Suite) -> Iterator[Sample]:
                 continue
             alone = ("float32",) if base.arrays[0].dtype == np.float64 else base.sample.dtypes
             note = f"{values.HUGE} elements"
-            found = [*huge.varied(inputs, note, checks=("value",), dtypes=alone)]
+            found = [*huge.varied(inputs, note, checks=values.HUGE_CHECKS, dtypes=alone)]
             if found:
                 yield from found
                 return

@@ -18,6 +18,8 @@ PERIOD = 251
 LARGE = 2**16 + 77
 #: Beyond every size at which libraries change their way, and no multiple of a vector.
 HUGE = 2**20 + 7
+#: The checks of so many: a kernel of its own for them may save memory where it must not.
+HUGE_CHECKS = ("value", "unchanged_many")
 #: Large enough for vectors, their tails, and most blocks.
 MEDIUM = 2**11 + 83
 

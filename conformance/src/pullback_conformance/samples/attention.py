@@ -78,6 +78,7 @@ suite("scaled_dot_product_attention", _attention, scale=_size, without=_LARGE)(
     wrong(errors.ShapeError, _Q, _K[:, :3], _V[:, :3]),
     wrong(errors.ShapeError, _Q, _K[:1], _V[:1]),
     wrong(errors.ShapeError, _Q, _K, _V, normal(4, 6)),
+    wrong(errors.ShapeError, _Q, _K, _V, is_causal=True),
 )
 
 

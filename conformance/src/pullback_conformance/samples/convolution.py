@@ -141,6 +141,9 @@ _CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
     ((0, 4, 4, 2), (3, 3, 2, 3), {}),
     ((1, 2, 2, 2), (3, 3, 2, 3), {}),
     ((1, 3, 3, 0), (2, 2, 0, 3), {}),
+    # Positions that no window has, between windows and behind the last, along one axis.
+    ((2, 9, 2), (2, 2, 3), {"strides": 3}),
+    ((1, 11, 4), (2, 2, 2), {"strides": 4, "dilation": 2, "groups": 2}),
 )
 
 

@@ -128,6 +128,7 @@ _CASES: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 5, 5, 3), {"window": 3, "strides": 2, "padding": "same"}),
     ((1, 5, 6, 1), {"window": (3, 2), "strides": (1, 2), "padding": ((1, 0), (1, 1))}),
     ((1, 6, 7, 2), {"window": 2, "strides": 3}),
+    ((2, 9, 2), {"window": 2, "strides": 3}),
     ((1, 2, 4, 4), {"window": 2, "data_format": "channels_first"}),
     ((1, 2, 5, 4), {"window": 3, "strides": 2, "padding": 1, "data_format": "channels_first"}),
     ((1, 4, 3, 4, 2), {"window": (2, 3, 2)}),

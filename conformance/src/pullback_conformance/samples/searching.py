@@ -57,6 +57,8 @@ def _searchsorted(x1: Array, x2: Array, sorter: Any = None, *, side: str = "left
 
 
 _STEPS = np.array([1.0, 2.0, 2.0, 4.0, 8.0])
+#: Neighbors that float64 does not tell apart.
+_BEYOND = 2**53 + np.array([0, 1, 2, 3, 5, 6])
 _VALUES = np.array([[0.0, 2.0, 3.0], [8.0, 9.0, -np.inf]])
 suite(
     "searchsorted",
@@ -72,6 +74,8 @@ suite(
     call(_STEPS, np.array([np.nan, np.inf]), note="NaN"),
     call(np.array([1, 3, 5]), integers(0, 7, 4), side="right", note="integers"),
     call(np.array([False, True, True]), booleans(4), side="right", note="booleans"),
+    call(_BEYOND, _BEYOND[::-1] + 1, note="integers beyond 2**53"),
+    call(_BEYOND, _BEYOND, side="right", note="integers beyond 2**53"),
     wrong(errors.ShapeError, _VALUES, _VALUES),
     wrong(errors.InputValueError, _STEPS, _VALUES, side="middle"),
     wrong(errors.ShapeError, _STEPS, _VALUES, np.array([0, 1])),
