@@ -36,6 +36,8 @@ PEERS[NUMPY] = peers.Peer(NUMPY, "numpy", "eager", "numpy")
 LIMIT = 60.0
 #: Blocks of every mode and framework; fewer where a block takes long.
 ROUNDS, FEW, LONG = 5, 2, 1.0
+#: Calls of each mode before it is timed, or as many as fit into the worker's limit.
+WARM = 16
 #: Before a block of large arrays: threads spin for some milliseconds after their last work.
 PAUSE = 0.004
 
@@ -220,16 +222,19 @@ def main() -> None:
     given = arguments()
     pythons = {"torch": os.path.expanduser(given.torch_python)} if given.torch_python else {}
     sampled = given.record or given.against
+    warm = WARM
     if given.against:
         # As it was recorded.
         told = json.loads(Path(given.against).read_text())["about"]
         given.threads, given.cpu_time = told["threads"], told["clock"] == "cpu"
+        warm = told.get("warm", 0)
+    os.environ["OPS_WARM"] = str(warm)
     os.environ["OPS_CLOCK"] = "cpu" if given.cpu_time else "wall"
     bench = Bench(pythons, given.peers.split(","), given.threads, captured=not sampled)
     known = {PEERS[name]: python for name, python in bench.pythons.items()}
     about = {
         **machine(), "versions": versions(known), "threads": given.threads, "seed": given.seed,
-        "clock": os.environ["OPS_CLOCK"], "note": given.note,
+        "clock": os.environ["OPS_CLOCK"], "warm": warm, "note": given.note,
     }  # fmt: skip
     if sampled:
         found = ratios(given, bench, about)

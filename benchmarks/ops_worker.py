@@ -27,9 +27,9 @@ from ops_cases.inputs import FORMS, VARIED, base_shape, specs, values
 
 SHOWN = 40  # values of a result that are compared
 BLOCK_SECONDS = 0.0015
-#: Before a mode is timed: so many calls, or as many as fit. The first ones resolve kernels, and
-#: compile a graph's backward pass, which a block of a few calls would be measured by.
-WARM, WARM_SECONDS = 16, 0.03
+#: Calls before a mode is timed, or as many as fit. The first ones resolve kernels, and compile a
+#: graph's backward pass, which a block of a few calls would be measured by.
+WARM, WARM_SECONDS = int(os.environ.get("OPS_WARM", "16")), 0.03
 CLOCK = {"wall": time.perf_counter, "cpu": time.process_time}[os.environ.get("OPS_CLOCK", "wall")]
 
 _LOOP = """
