@@ -63,7 +63,7 @@ def vmap(
         InputValueError: for other numbers of items in two arguments, where no argument has any, and
             where `f` asks for the value of a tensor.
         AxisError: for an axis that an argument does not have.
-        InputTypeError: for an `f` that is no function, and where `in_axes` or `out_axes` have
+        InputTypeError: for an `f` that is not a function, and where `in_axes` or `out_axes` have
             another structure than what they are for.
     """
     check_choice(randomness, "randomness", ("different", "same"))
