@@ -96,6 +96,13 @@ def smoke_test(session: nox.Session) -> None:
     session.run("python", "-P", ".ci/smoke.py", env=CLEAN)
 
 
+def conforms(session: nox.Session, name: str, *options: str) -> None:
+    """A sample of the checks of a quick run, another one for each commit."""
+    commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
+    drawn = ("--quick", "--budget", "20s", "--jobs", "2", "--seed", str(int(commit[:6], 16)))
+    session.run("pullback", "conform", name, *drawn, *options, env=CLEAN)
+
+
 @nox.session(**HERE)
 def lint(session: nox.Session) -> None:
     """Style and spelling."""
@@ -169,6 +176,8 @@ def native(session: nox.Session) -> None:
     workers = ("-n", "2", "--dist", "loadfile")
     session.run("python", "-m", "pytest", "-q", *workers, "backends/native/tests", env=CLEAN)
     session.run("python", *TIMINGS, "--peers", "pullback-native,numpy", env=CLEAN)
+    conforms(session, "cpu")
+    conforms(session, "cpu", "--packs", "")
     # Some tests as another processor would run them, another one for each commit.
     commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
     session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
@@ -204,6 +213,7 @@ def torch(session: nox.Session) -> None:
         *("torch==2.13.0", "pytest", "pytest-xdist", "scikit-learn", "matplotlib", "scipy"),
     )
     session.run("pytest", "backends/torch/tests", "-n", "2", env=CLEAN)
+    conforms(session, "torch")
 
 
 @nox.session(requires=["wheels"], venv_params=["--seed"])
@@ -215,6 +225,7 @@ def jax(session: nox.Session) -> None:
         *("jax==0.10.2", "pytest", "scipy"),
     )
     session.run("pytest", "backends/jax/tests", "tests/backends/test_jax_compile.py", env=CLEAN)
+    conforms(session, "jax")
 
 
 @nox.session(requires=["wheels"])
@@ -247,6 +258,7 @@ def mlx(session: nox.Session) -> None:
         *("pytest", "pytest-xdist", "scipy", "hypothesis"),
     )
     session.run("pytest", "backends/mlx/tests", "-n", "2", env=CLEAN)
+    conforms(session, "mlx")
 
 
 @nox.session(**HERE)

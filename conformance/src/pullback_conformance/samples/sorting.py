@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,18 @@ _WRONG = [
     wrong(errors.AxisError, normal(2, 3), axis=2),
     wrong(errors.AxisError, normal()),
 ]
-suite("sort", _sort, either_zero=True)(*_LINES, *_WRONG)
+#: Integers of more than 16 and 32 bits apart, by which kernels may sort in passes over digits.
+_APART = [
+    replace(
+        call((np.arange(5000) * 7919 % 5000) * (3 * 2**bits // 10_000), note=f"{bits} bits apart"),
+        checks=("value",),
+    )
+    for bits in (16, 32)
+]
+suite("sort", _sort, either_zero=True)(*_LINES, *_APART, *_WRONG)
 suite("argsort", _argsort)(
     *_LINES,
+    *_APART,
     call(_TIES, note="equal elements"),
     call(_TIES, descending=True, note="equal elements backwards"),
     *_WRONG,
