@@ -263,3 +263,37 @@ def test_nobody_saves_before_all_ranks_have_read(tmp_path):
     first, second = dist.run_threads(lambda: run(Late()), 2)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("capture", [False, True])
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_sharded_slots_are_saved_and_restored_on_other_ranks(capture, ranks, tmp_path):
+    """A checkpoint amid an epoch has the slots of all ranks; another number of ranks goes on."""
+
+    class Fails(pb.callbacks.Callback):
+        order = 2000  # after the checkpoint
+
+        def on_train_batch_end(self, batch, logs):
+            if self.run.total == 5:
+                raise KeyError
+
+    def run(*callbacks, folder=None):
+        model = with_weights(dense)
+        optimizer = dist.DataParallel(pb.optimizers.Adam(0.05), shard_slots=True)
+        loss = "sparse_softmax_cross_entropy"
+        model.compile(optimizer, loss, capture=capture, distributed=True)
+        x, y = data()
+        if folder:
+            callbacks += (pb.callbacks.Checkpoint(folder, resume=True, every_steps=1),)
+        model.fit(x, y, batch_size=8, epochs=4, shuffle=False, verbose=False,
+                  callbacks=callbacks)  # fmt: skip
+        return values(model), sum(v.size for v in optimizer.variables)
+
+    (whole, size), *_ = dist.run_threads(run, 1)
+    with pytest.raises(KeyError):
+        dist.run_threads(lambda: run(Fails(), folder=tmp_path), 2)
+    found = dist.run_threads(lambda: run(folder=tmp_path), ranks)
+    for weights, _ in found:
+        for a, b in zip(weights, whole, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+    assert sum(own for _, own in found) == size  # and each is on one rank again

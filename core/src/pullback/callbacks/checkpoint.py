@@ -217,9 +217,13 @@ class Checkpoint(Callback):
         """
         assert self._manager is not None
         self._newest = self._first + self.run.total
-        if not self._is_first:
-            return ""
-        return self._manager.save(step=self._newest, metric=metric)
+        compiled = self.model._compiled
+        if compiled is None or compiled.sharing is None:
+            return self._manager.save(step=self._newest, metric=metric)
+        with compiled.sharing.saving(compiled.optimizer):
+            if not self._is_first:
+                return ""
+            return self._manager.save(step=self._newest, metric=metric)
 
     def close(self) -> None:
         """Waits until everything has been written."""

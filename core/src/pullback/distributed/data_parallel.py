@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pullback import dtypes, errors
@@ -74,6 +75,7 @@ class DataParallel(OptimizerWrapper):
         super().__init__(optimizer)
         self.exact = as_bool(exact, "exact")
         self.shard_slots = as_bool(shard_slots, "shard_slots")
+        self._moved = _Moved()
         whole = isinstance(optimizer, OptimizerWrapper) or optimizer.clip_global_norm is not None
         if self.shard_slots and whole:
             raise errors.InputValueError(
@@ -148,8 +150,45 @@ class DataParallel(OptimizerWrapper):
         for (gradient, variable), part in zip(bucket, _parts(mean, bucket), strict=True):
             yield id(variable), part.astype(gradient.dtype)
 
+    @contextmanager
+    def whole_slots(self) -> Iterator[None]:
+        """Has each rank keep all slots for a while, for a checkpoint; all ranks call it together.
+
+        Without `shard_slots` they do so always. `pb.callbacks.Checkpoint` calls it. A checkpoint
+        can be restored on any number of ranks; each has all slots then, until the next one.
+
+        >>> def train():
+        ...     v = pb.Variable([1.0, 2.0])
+        ...     optimizer = pb.distributed.DataParallel(pb.optimizers.Adam(), shard_slots=True)
+        ...     optimizer.minimize(lambda: pb.sum(v * v), [v])
+        ...     with optimizer.whole_slots():
+        ...         return len(optimizer.variables)
+        >>> pb.distributed.run_threads(train, 2)
+        [2, 2]
+        """
+        variables = self._moved.variables
+        if not variables or size() == 1:
+            yield
+            return
+        slots = self.optimizer._slots
+        version = slots.version
+        owners = _owners(variables)
+        mine = {id(v) for v, owner in zip(variables, owners, strict=True) if owner == rank()}
+        own = [(id(v), name) for v, name, _ in slots if id(v) in mine]
+        self.optimizer.make_slots(variables)
+        with paused():
+            for root in range(size()):
+                theirs = [v for v, owner in zip(variables, owners, strict=True) if owner == root]
+                send([slots.of(v)[name] for v in theirs for name in sorted(slots.of(v))], root)
+        try:
+            yield
+        finally:
+            slots.keep(own)
+            slots.version = version  # a captured step finds its slots as they were
+
     def _take_own(self, pairs: Pairs) -> None:
         """Moves this rank's variables, and sends all from the rank that has moved them."""
+        self._moved.variables = [variable for _, variable in pairs]
         owners = _owners([variable for _, variable in pairs])
         own = [pair for pair, owner in zip(pairs, owners, strict=True) if owner == rank()]
         if own:
@@ -160,6 +199,22 @@ class DataParallel(OptimizerWrapper):
             for root in range(size()):
                 theirs = [p for p, owner in zip(pairs, owners, strict=True) if owner == root]
                 send([variable for _, variable in theirs], root)
+
+
+class _Moved:
+    """The variables that the last step has moved; they belong to a model."""
+
+    opaque_state = True
+    __slots__ = ("variables",)
+
+    def __init__(self) -> None:
+        self.variables: list[Variable] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Moved:
+        return _Moved()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Moved, ()
 
 
 def _buckets(pairs: Pairs) -> Iterator[Pairs]:
@@ -302,6 +357,11 @@ class Sharing:
         """Checks that all ranks do the same now, and waits until they are here."""
         if size() > 1:
             current().agree(what)
+
+    def saving(self, optimizer: object) -> AbstractContextManager[None]:
+        """Has the rank that writes keep all that a checkpoint needs for a while."""
+        whole = isinstance(optimizer, DataParallel) and optimizer.shard_slots
+        return optimizer.whole_slots() if whole else nullcontext()  # type: ignore[attr-defined]
 
     def wait(self) -> None:
         """Waits until all ranks are here."""
