@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -120,3 +121,44 @@ def test_ranks_need_an_address():
     named = {**{name: ENVIRONMENT[name] for name in kept}, "RANK": "0", "WORLD_SIZE": "2"}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=named)
     assert "MASTER_ADDR and MASTER_PORT" in found.stderr
+
+
+@pytest.mark.slow
+def test_actors_of_ray_are_ranks():
+    path = AGREEMENT.parents[2] / "examples/ray_actors.py"
+    found = subprocess.run(
+        [sys.executable, str(path), "--ranks", "2"], capture_output=True, text=True, timeout=240
+    )
+    assert found.returncode == 0, found.stderr
+    assert "alike on all ranks: True" in found.stdout
+    losses = [float(number) for number in found.stdout.splitlines()[0].split()[1:]]
+    assert losses[-1] < 0.3 * losses[0]
+
+
+NUMBERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", NUMBERS)
+def test_numbers_come_from_launchers(names, tmp_path):
+    code = (
+        "import pullback as pb; pb.distributed.init('gloo'); "
+        "print(pb.distributed.rank(), pb.distributed.all_reduce(1.0).item())"
+    )
+    clean = {name: ENVIRONMENT[name] for name in ENVIRONMENT.keys() - {"RANK", "WORLD_SIZE"}}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+            env={**clean, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                 names[0]: str(rank), names[1]: "2"},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    assert [rank.communicate(timeout=120)[0] for rank in ranks] == ["0 2.0\n", "1 2.0\n"]

@@ -75,7 +75,7 @@ class DataParallel(OptimizerWrapper):
         super().__init__(optimizer)
         self.exact = as_bool(exact, "exact")
         self.shard_slots = as_bool(shard_slots, "shard_slots")
-        self._moved = _Moved()
+        self._moved = _LastMoved()
         whole = isinstance(optimizer, OptimizerWrapper) or optimizer.clip_global_norm is not None
         if self.shard_slots and whole:
             raise errors.InputValueError(
@@ -201,7 +201,7 @@ class DataParallel(OptimizerWrapper):
                 send([variable for _, variable in theirs], root)
 
 
-class _Moved:
+class _LastMoved:
     """The variables that the last step has moved; they belong to a model."""
 
     opaque_state = True
@@ -210,11 +210,11 @@ class _Moved:
     def __init__(self) -> None:
         self.variables: list[Variable] = []
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Moved:
-        return _Moved()
+    def __deepcopy__(self, memo: dict[int, Any]) -> _LastMoved:
+        return _LastMoved()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Moved, ()
+        return _LastMoved, ()
 
 
 def _buckets(pairs: Pairs) -> Iterator[Pairs]:
