@@ -39,7 +39,7 @@ PAGES = [
     *sorted((ROOT / "integrations").glob("*/README.md")),
 ]
 #: What a reader has, or is told to install, beside what this repository declares.
-TOOLS = {"cd", "export", "git", "mpiexec", "pip", "python", "source", "uv"}
+TOOLS = {"cd", "export", "git", "mpiexec", "pip", "python", "source", "torchrun", "uv"}
 
 
 def blocks(path):

@@ -26,7 +26,7 @@ VARIABLE = "PULLBACK_PARENT"
 LAUNCHED = "PULLBACK_LAUNCHED"
 COMING, ABSENT = "is in init", "ended before init, where others wait for it"
 #: How long a rank may stand still, and how often that is looked at, in seconds.
-PATIENCE, PERIOD = 2.0, 0.25
+PATIENCE, PERIOD = 1.5, 0.25
 #: What launchers call the number of a process.
 _RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK", "SLURM_PROCID")
 
