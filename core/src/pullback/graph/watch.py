@@ -333,7 +333,8 @@ def _chains_of(code: CodeType) -> Chains:
                 names = name if is_a(name, tuple) else (name,)
                 loads = "LOAD_FAST" in instruction.opname or instruction.opname == "LOAD_DEREF"
                 chain = () if loads and names[-1] == owner else None
-    return tuple(found)
+    # Whether a layer is built a call sets itself; and to make variables ends a trace.
+    return tuple(chain for chain in found if chain != ("built",))
 
 
 def _holders(code: CodeType) -> list[FunctionType]:
