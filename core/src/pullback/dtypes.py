@@ -84,11 +84,13 @@ class NamedDType:
     False
     """
 
-    __slots__ = ("dtype", "itemsize", "kind", "name")
+    __slots__ = ("__numpy_dtype__", "dtype", "itemsize", "kind", "name")
 
     def __init__(self, dtype: DType) -> None:
         #: The `np.dtype`: NumPy takes what has this attribute wherever it takes a dtype.
         self.dtype = dtype
+        # The same for NumPy from 2.4 on, which looks for it first.
+        self.__numpy_dtype__ = dtype
         # NumPy makes the name anew, in Python, whenever it is looked at.
         self.name = _NAME_OF[dtype]
         self.itemsize = dtype.itemsize

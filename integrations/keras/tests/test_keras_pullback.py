@@ -316,3 +316,17 @@ class TestFiles:
 def test_examples_learn(name, capsys):
     runpy.run_path(str(HERE.parent / "examples" / f"{name}.py"), run_name="__main__")
     assert float(capsys.readouterr().out.split()[-1]) > 0.8
+
+
+@pytest.mark.parametrize("eagerly", [True, False], ids=["eager", "program"])
+def test_adam_has_the_bits_of_the_step_of_keras(data, eagerly):
+    found = []
+    for own in (True, False):
+        adam = keras.optimizers.Adam(0.01, weight_decay=0.1, clipnorm=1.0)
+        if not own:
+            adam.update_step = lambda *args, adam=adam: type(adam).update_step(adam, *args)
+        model = compiled(network(), optimizer=adam, run_eagerly=eagerly)
+        model.fit(*data, batch_size=16, epochs=2, shuffle=False, verbose=0)
+        found.append(model.get_weights() + [v.numpy() for v in adam.variables])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)

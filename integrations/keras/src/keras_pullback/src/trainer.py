@@ -16,6 +16,7 @@ from keras.src.utils.python_utils import pythonify_logs
 
 import pullback as pb
 from keras_pullback.src.ops.core import convert_to_tensor
+from keras_pullback.src.optimizer import hasten
 
 
 def _tensor(x):
@@ -60,6 +61,7 @@ class Trainer(base_trainer.Trainer):
                 loss = self.optimizer.scale_loss(loss)
         if variables:
             gradients = tape.gradient(loss, [v._value for v in variables])
+            hasten(self.optimizer)
             self.optimizer.apply(gradients, variables)
         else:
             warnings.warn("The model does not have any trainable weights.", stacklevel=2)

@@ -20,17 +20,12 @@ SUPPORTS_RAGGED_TENSORS = False
 SUPPORTS_COMPLEX_DTYPES = True
 IS_THREAD_SAFE = True
 
-#: The names of pullback's dtypes, as NumPy computes `dtype.name` anew at each call.
-NAMES = {np.dtype(getattr(pb, name)): name for name in dtypes.ALLOWED_DTYPES if hasattr(pb, name)}
-NAMES[np.dtype("bool")] = "bool"
-# Keras looks there first, and at `dtype.name` then.
-dtypes.PYTHON_DTYPES_MAP.update(NAMES)
-#: Dtypes that Keras's promotion leaves as they are; it makes 32-bit ones of 64-bit ones.
-STABLE = {dtype for dtype, name in NAMES.items() if "64" not in name or name == "complex64"}
-STABLE -= {dtype for dtype, name in NAMES.items() if "float8" in name}
+#: The names of dtypes that Keras's promotion leaves as they are; 64-bit ones become 32-bit ones.
+STABLE = {name for name in dtypes.ALLOWED_DTYPES if "64" not in name and "float8" not in name}
+STABLE |= {"bool", "complex64"}
 FLOATS = {"float16", "bfloat16", "float32"}
 NUMBERS = (bool, int, float)
-BOOL = np.dtype("bool")
+BOOL = pb.bool
 
 
 # Dtypes ------------------------------------------------------------------------------------------
@@ -38,7 +33,7 @@ BOOL = np.dtype("bool")
 
 def name_of(x):
     """The name of a tensor's dtype."""
-    return NAMES[x.dtype]
+    return x.dtype.name
 
 
 @functools.lru_cache(4096)
@@ -58,7 +53,7 @@ def kind_of(x):
 
 def to(x, name):
     """The tensor in the dtype of this name; dtypes of storage are reached by float32."""
-    now = NAMES[x.dtype]
+    now = x.dtype.name
     if now == name:
         return x
     if "float8" in now or "float8" in name:
@@ -79,7 +74,7 @@ def same(*xs, floating=False):
 def floating(x):
     """The operand as a tensor that an op of floating-point numbers takes."""
     x = convert_to_tensor(x)
-    name = NAMES[x.dtype]
+    name = x.dtype.name
     if name in FLOATS or name == "complex64":
         return x
     return to(x, config.floatx() if name == "int64" else result(name, float))
@@ -88,7 +83,7 @@ def floating(x):
 def numeric(x):
     """The operand as a tensor, booleans as int32."""
     x = convert_to_tensor(x)
-    return x.astype("int32") if NAMES[x.dtype] == "bool" else x
+    return x.astype("int32") if x.dtype.name == "bool" else x
 
 
 # Tensors -----------------------------------------------------------------------------------------
@@ -185,14 +180,14 @@ def compute_output_spec(fn, *args, **kwargs):
         if not isinstance(one, pb.TensorSpec):
             return one
         sizes = [m if m == n else None for m, n in zip(one.shape, other.shape, strict=True)]
-        return KerasTensor(sizes, NAMES[np.dtype(one.dtype)])
+        return KerasTensor(sizes, one.dtype.name)
 
     flat = [merge(*pair) for pair in zip(tree.flatten(outputs), others, strict=True)]
     return tree.pack_sequence_as(outputs, flat)
 
 
 def _keras_tensor(x):
-    return KerasTensor(x.shape, NAMES[np.dtype(x.dtype)]) if isinstance(x, pb.TensorSpec) else x
+    return KerasTensor(x.shape, x.dtype.name) if isinstance(x, pb.TensorSpec) else x
 
 
 def _specs_of(fn, args, kwargs, size):

@@ -24,7 +24,7 @@ from keras_pullback.src.ops.core import (
 )
 
 #: The dtypes with which Python's numbers go as they do in pullback.
-WEAK = {np.dtype(getattr(pb, name)) for name in FLOATS}
+WEAK = FLOATS
 
 
 def agree(x1, x2):
@@ -32,9 +32,9 @@ def agree(x1, x2):
     if isinstance(x1, pb.Tensor):
         dtype = x1.dtype
         if isinstance(x2, pb.Tensor):
-            return dtype == x2.dtype and dtype in STABLE
-        return dtype in WEAK and type(x2) in (int, float)
-    return isinstance(x2, pb.Tensor) and x2.dtype in WEAK and type(x1) in (int, float)
+            return dtype is x2.dtype and dtype.name in STABLE
+        return dtype.name in WEAK and type(x2) in (int, float)
+    return isinstance(x2, pb.Tensor) and x2.dtype.name in WEAK and type(x1) in (int, float)
 
 
 def _of_floating(op):
@@ -44,7 +44,7 @@ def _of_floating(op):
 def _of_any(op):
     def function(x):
         x = convert_to_tensor(x)
-        return op(x.astype("int32")).astype("bool") if x.dtype == BOOL else op(x)
+        return op(x.astype("int32")).astype("bool") if x.dtype is BOOL else op(x)
 
     return function
 
@@ -57,7 +57,7 @@ def _of_pair(op, of_bool=None):
     def function(x1, x2):
         if not agree(x1, x2):
             x1, x2 = same(x1, x2)
-        if getattr(x1, "dtype", None) == BOOL:
+        if getattr(x1, "dtype", None) is BOOL:
             y = op(x1.astype("int32"), x2.astype("int32"))
             return y.astype(of_bool or "bool")
         return op(x1, x2)
@@ -67,7 +67,7 @@ def _of_pair(op, of_bool=None):
 
 def _of_floating_pair(op):
     def function(x1, x2):
-        if not (agree(x1, x2) and (x1 if isinstance(x1, pb.Tensor) else x2).dtype in WEAK):
+        if not (agree(x1, x2) and (x1 if isinstance(x1, pb.Tensor) else x2).dtype.name in WEAK):
             x1, x2 = same(x1, x2, floating=True)
         return op(x1, x2)
 
@@ -78,8 +78,6 @@ def _comparing(op):
     def function(x1, x2):
         if not agree(x1, x2):
             x1, x2 = same(x1, x2)
-        if getattr(x1, "dtype", None) == BOOL:
-            x1, x2 = x1.astype("int32"), x2.astype("int32")
         return op(x1, x2)
 
     return function
@@ -223,7 +221,7 @@ def fmin(x1, x2):
 def gcd(x1, x2):
     x1, x2 = same(x1, x2)
     x1, x2 = pb.broadcast_arrays(absolute(x1), absolute(x2))
-    if x1.dtype == BOOL:
+    if x1.dtype is BOOL:
         return pb.logical_or(x1, x2)
 
     def step(pair):

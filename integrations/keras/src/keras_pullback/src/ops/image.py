@@ -257,55 +257,6 @@ def scale_and_translate(
 # Sampling ----------------------------------------------------------------------------------------
 
 
-def _mirrored(index, size):
-    if size == 1:
-        return pb.zeros_like(index)
-    return pb.abs(pb.remainder(index + (size - 1), 2 * (size - 1)) - (size - 1))
-
-
-_FIXES = {
-    "constant": lambda index, size: pb.clip(index, 0, size - 1),
-    "nearest": lambda index, size: pb.clip(index, 0, size - 1),
-    "wrap": lambda index, size: pb.remainder(index, size),
-    "mirror": _mirrored,
-    "reflect": lambda index, size: pb.floor_divide(_mirrored(2 * index + 1, 2 * size + 1) - 1, 2),
-}
-
-
-def _sample(rows, coordinates, sizes, order, mode, fill, offset=0):
-    """The rows at coordinates: each row is an element of a flattened array of these sizes."""
-    corners = [([], None, None)]
-    for where, size in zip(coordinates, sizes, strict=True):
-        if order == 0:
-            near = [(pb.floor(where + 0.5).astype("int32"), None)]
-        else:
-            low = pb.floor(where)
-            share = where - low
-            low = low.astype("int32")
-            near = [(low, 1.0 - share), (low + 1, share)]
-        grown = []
-        for at, weight, valid in corners:
-            for index, part in near:
-                now = weight if part is None else part if weight is None else weight * part
-                inside = pb.logical_and(index >= 0, index < size) if mode == "constant" else None
-                inside = inside if valid is None else pb.logical_and(valid, inside)
-                grown.append(([*at, _FIXES[mode](index, size)], now, inside))
-        corners = grown
-    total = 0
-    for at, weight, valid in corners:
-        place = 0
-        for index, size in zip(at, sizes, strict=True):
-            place = place * size + index
-        value = pb.take(rows, place + offset, axis=0)
-        more = (1,) * (value.ndim - place.ndim)
-        if valid is not None:
-            value = pb.where(pb.reshape(valid, valid.shape + more), value, fill)
-        total = total + (
-            value if weight is None else pb.reshape(weight, weight.shape + more) * value
-        )
-    return total
-
-
 def _back_to(y, name):
     return to(pb.round(y) if "int" in name else y, name)
 
@@ -325,20 +276,27 @@ def map_coordinates(inputs, coordinates, order, fill_mode="constant", fill_value
     _check("fill_mode", fill_mode, FILL_MODES)
     _check("order", order, (0, 1))
     wide = to(inputs, result(name_of(inputs), "float32"))
-    places = pb.unstack(coordinates.astype("float32"))
-    y = _sample(pb.reshape(wide, (-1,)), places, inputs.shape, order, fill_mode, fill_value)
+    y = pb.map_coordinates(
+        wide,
+        coordinates.astype("float32"),
+        order=order,
+        mode=fill_mode,
+        fill_value=float(fill_value),
+    )
     return _back_to(y, name_of(inputs))
 
 
 def _sample_images(images, rows, columns, interpolation, fill_mode, fill_value):
     """Images (batch, height, width, channels) at coordinates (batch, new height, new width)."""
-    batch, height, width, channels = images.shape
     name = name_of(images)
-    flat = pb.reshape(to(images, result(name, "float32")), (-1, channels))
-    offset = pb.reshape(pb.arange(batch) * (height * width), (-1, 1, 1))
-    order = AFFINE_TRANSFORM_INTERPOLATIONS[interpolation]
-    fill = float(fill_value) if not isinstance(fill_value, pb.Tensor) else fill_value
-    y = _sample(flat, (rows, columns), (height, width), order, fill_mode, fill, offset)
+    y = pb.map_coordinates(
+        to(images, result(name, "float32")),
+        pb.stack([rows, columns], axis=1),
+        order=AFFINE_TRANSFORM_INTERPOLATIONS[interpolation],
+        mode=fill_mode,
+        fill_value=float(fill_value),
+        batch_dims=1,
+    )
     return _back_to(y, name)
 
 

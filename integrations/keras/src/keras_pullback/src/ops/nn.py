@@ -286,51 +286,33 @@ def _pair(x):
     return (x, x) if isinstance(x, int) else tuple(x)
 
 
-def _taps(kernel_size, dilation):
-    (height, width), (down, right) = kernel_size, dilation
-    return [(i * down, j * right) for i in range(height) for j in range(width)]
+def _windows(dilation, padding, stride):
+    pads = tuple((p, p) for p in _pair(padding))
+    how = {"strides": _pair(stride), "padding": pads, "dilation": _pair(dilation)}
+    return how | {"data_format": "channels_first"}
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     x = convert_to_tensor(input)
-    kernel, dilation, padding, stride = (_pair(v) for v in (kernel_size, dilation, padding, stride))
-    x = pb.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    sizes = [
-        (n - (k - 1) * d - 1) // s + 1
-        for n, k, d, s in zip(x.shape[2:], kernel, dilation, stride, strict=True)
-    ]
-    parts = [
-        x[
-            :,
-            :,
-            i : i + (sizes[0] - 1) * stride[0] + 1 : stride[0],
-            j : j + (sizes[1] - 1) * stride[1] + 1 : stride[1],
-        ]
-        for i, j in _taps(kernel, dilation)
-    ]
-    return pb.reshape(pb.stack(parts, axis=2), (x.shape[0], -1, math.prod(sizes)))
+    y = pb.unfold(x, _pair(kernel_size), **_windows(dilation, padding, stride))
+    return pb.reshape(y, (x.shape[0], -1, math.prod(y.shape[4:])))
 
 
 def fold(x, output_size, kernel_size, dilation=1, padding=0, stride=1):
     x = convert_to_tensor(x)
-    output, kernel, dilation, padding, stride = (
-        _pair(v) for v in (output_size, kernel_size, dilation, padding, stride)
+    output, kernel, how = (
+        _pair(output_size),
+        _pair(kernel_size),
+        _windows(dilation, padding, stride),
     )
-    padded = [n + 2 * p for n, p in zip(output, padding, strict=True)]
     sizes = [
-        (n - (k - 1) * d - 1) // s + 1
-        for n, k, d, s in zip(padded, kernel, dilation, stride, strict=True)
+        (n + sum(pair) - (k - 1) * d - 1) // s + 1
+        for n, pair, k, d, s in zip(
+            output, how["padding"], kernel, how["dilation"], how["strides"], strict=True
+        )
     ]
-    rows, columns = (
-        np.add.outer(np.arange(k) * d, np.arange(n) * s)
-        for k, d, n, s in zip(kernel, dilation, sizes, stride, strict=True)
-    )
-    places = rows[:, None, :, None] * padded[1] + columns[None, :, None, :]
-    places = pb.asarray(places.reshape(-1).astype("int32"))
-    values = pb.reshape(x, (x.shape[0], x.shape[1] // math.prod(kernel), -1))
-    flat = pb.zeros((*values.shape[:2], math.prod(padded)), dtype=x.dtype)
-    y = pb.reshape(pb.scatter_add(flat, places, values, axis=-1), (*values.shape[:2], *padded))
-    return y[:, :, padding[0] : padded[0] - padding[0], padding[1] : padded[1] - padding[1]]
+    channels = x.shape[1] // math.prod(kernel)
+    return pb.fold(pb.reshape(x, (x.shape[0], channels, *kernel, *sizes)), output, **how)
 
 
 def depth_to_space(x, block_size, data_format="channels_last"):

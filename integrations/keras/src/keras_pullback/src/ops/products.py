@@ -27,7 +27,7 @@ def _product(x1, x2, int8=False):
     x1, x2 = convert_to_tensor(x1), convert_to_tensor(x2)
     if int8 and name_of(x1) == name_of(x2) == "int8":
         return x1.astype("int32"), x2.astype("int32"), "int32"
-    if x1.dtype != x2.dtype or x1.dtype not in STABLE:
+    if x1.dtype != x2.dtype or x1.dtype.name not in STABLE:
         x1, x2 = same(x1, x2)
     name = name_of(x1)
     return numeric(x1), numeric(x2), name

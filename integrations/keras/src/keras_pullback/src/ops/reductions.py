@@ -56,8 +56,6 @@ def count_nonzero(x, axis=None):
 def _extreme(op, pair):
     def function(x, axis=None, keepdims=False, initial=None):
         x = convert_to_tensor(x)
-        if x.dtype == BOOL:
-            return function(x.astype("int32"), axis, keepdims, initial).astype("bool")
         if initial is None:
             return op(x, axis=axes_of(axis), keepdims=keepdims)
         initial = cast(initial, name_of(x))
