@@ -352,7 +352,7 @@ def test_integers_are_lifted_to_float32():
         assert pb.atan2(pb.asarray([1], dtype=dtype), 2).dtype == pb.float32
 
 
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "pow", "floor_divide"])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "pow", "floor_divide"])
 def test_arithmetic_of_truth_values_raises(name):
     flag = pb.asarray([True, False])
     function = getattr(pb, name)
@@ -360,6 +360,15 @@ def test_arithmetic_of_truth_values_raises(name):
         function(flag, flag)
     assert function(flag, pb.asarray([1.0, 2.0])).dtype == pb.float32
     assert function(flag, 2).dtype == pb.int32
+
+
+@pytest.mark.parametrize(("name", "found"), [("maximum", [1, 1, 1, 0]), ("minimum", [1, 0, 0, 0])])
+def test_truth_values_have_an_order(name, found):
+    x1, x2 = pb.asarray([True, True, False, False]), pb.asarray([True, False, True, False])
+    function = getattr(pb, name)
+    assert function(x1, x2).dtype == pb.bool
+    assert function(x1, x2).tolist() == [bool(one) for one in found]
+    assert function(x1, 2).dtype == pb.int32
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

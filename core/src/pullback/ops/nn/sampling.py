@@ -314,7 +314,7 @@ def map_coordinates(
     coordinates gives NaN.
 
     Args:
-        x: the values, (*batch, n1, ..., nd, *rest).
+        x: the values, (*batch, *sizes, *rest), with d sizes.
         coordinates: (*batch, d, *out): for each axis of x from the first on, the places along it.
         order: 1 for linear interpolation, 0 for the nearest element (the higher one of two).
         mode: what lies outside of x: "constant" (`fill_value`), "nearest" (the element at the
