@@ -226,6 +226,13 @@ class TestWorkers:
 class TestSeveralRanks:
     """`agree` tells all of them that one was asked."""
 
+    @pytest.fixture(autouse=True)
+    def ctrl_c(self):
+        """Python's own handler: what a shell starts in the background ignores Ctrl-C."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+        signal.signal(signal.SIGINT, before)
+
     def test_a_signal_amid_an_agreement_counts_at_the_next_step(self):
         seen = []
 
