@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
@@ -31,6 +32,8 @@ VARIABLE = "PULLBACK_COMMUNICATOR"
 _GROUP = "pullback.communicators"
 #: What launchers call the number of processes.
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+#: Seconds in which a launcher forwards the last lines: what it has not when ranks abort is lost.
+_FORWARDED = 0.25
 #: The bytes that a rank's call takes in an error.
 _TEXT = 160
 
@@ -150,7 +153,10 @@ class World:
         line = f"pullback: rank {communicator.rank} on {communicator.host()}: {cause}"
         line = f"{line}; all ranks end"
         if not _rank_process.report(line):
-            print(line, file=sys.stderr, flush=True)
+            # In one piece: all ranks write to one stream.
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+            time.sleep(_FORWARDED)
         if self.parent is not None:
             self.parent.tell("ends")
         communicator.abort(code)
