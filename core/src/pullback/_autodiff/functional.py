@@ -464,8 +464,12 @@ def _vjp_of_body(
     with GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(copies)
         results = function(*copies)
-    conjugated = [conj(c) if dtypes.is_complex(c.dtype) else c for c in parts]
-    gradients = tape.gradient(results, copies, conjugated)
+    # A result that was folded to a constant depends on none of them.
+    pairs = [pair for pair in zip(results, parts, strict=True) if pair[0]._node is not None]
+    if not pairs:
+        return [None] * len(inputs)
+    conjugated = [conj(c) if dtypes.is_complex(c.dtype) else c for _, c in pairs]
+    gradients = tape.gradient([result for result, _ in pairs], copies, conjugated)
     return [conj(g) if g is not None and dtypes.is_complex(g.dtype) else g for g in gradients]
 
 
