@@ -22,35 +22,42 @@ from pullback.tensor import Tensor
 __all__ = ["resize"]
 
 
-def _resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
+def resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
     """The shape with the requested spatial sizes."""
     return image_shape(x[0], size, channels_of(x, data_format), data_format)
+
+
+def sizes_of_images(x: Shape, size: object, data_format: object) -> Shape:
+    """The requested spatial sizes of images.
+
+    Raises:
+        InputValueError: for an unknown `data_format`.
+        ShapeError: for what has no pixels.
+    """
+    check_format(data_format)
+    if len(x) < 3:
+        raise errors.ShapeError(
+            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
+        )
+    spatial = spatial_of(x, str(data_format))
+    if 0 in spatial:
+        raise errors.ShapeError(f"images of shape {x} have no pixels to resize")
+    return sizes(tuple(size) if isinstance(size, Iterable) else size, len(spatial), "size")
 
 
 @remembered
 def _canonical(
     shapes: tuple[Shape, ...], *, size: Any, method: str, data_format: str
 ) -> dict[str, object]:
-    check_format(data_format)
     (x,) = shapes
-    if len(x) < 3:
-        raise errors.ShapeError(
-            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
-        )
+    new = sizes_of_images(x, size, data_format)
     if method not in ("nearest", "bilinear"):
         raise errors.InputValueError(f'method must be "nearest" or "bilinear", got {method!r}')
-    spatial = spatial_of(x, data_format)
-    if 0 in spatial:
-        raise errors.ShapeError(f"images of shape {x} have no pixels to resize")
-    return {
-        "size": sizes(tuple(size) if isinstance(size, Iterable) else size, len(spatial), "size"),
-        "method": method,
-        "data_format": data_format,
-    }
+    return {"size": new, "method": method, "data_format": data_format}
 
 
 # ACCUMULATED: a weighted sum of neighbors that may cancel.
-@op(shape=_resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_canonical)
+@op(shape=resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_canonical)
 def resize(
     x: Tensor,
     size: Sizes,
@@ -126,7 +133,7 @@ def _canonical_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, object]:
     canonical = _canonical((input_shape,), **attributes)
-    expected = _resized(input_shape, **canonical)  # type: ignore[arg-type]
+    expected = resized(input_shape, **canonical)  # type: ignore[arg-type]
     if shapes[0] != expected:
         raise errors.ShapeError(
             f"resizing images {input_shape} gives {expected}, so a gradient cannot have shape "

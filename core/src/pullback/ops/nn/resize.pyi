@@ -3,11 +3,13 @@
 from typing import Literal
 
 from pullback.ops.nn.windows import DataFormat, Sizes
-from pullback.shapes import ShapeLike
+from pullback.shapes import Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["resize"]
 
+def resized(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape: ...
+def sizes_of_images(x: Shape, size: object, data_format: object) -> Shape: ...
 def resize(
     x: TensorLike,
     size: Sizes,

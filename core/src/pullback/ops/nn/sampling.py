@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from pullback import errors
@@ -17,6 +16,7 @@ from pullback.ops.indexing import take
 from pullback.ops.joining import concat, stack, unstack
 from pullback.ops.linalg.linear_algebra import matmul, tensordot
 from pullback.ops.manipulation import expand_dims, moveaxis, reshape
+from pullback.ops.nn.resize import resized, sizes_of_images
 from pullback.ops.nn.windows import (
     DataFormat,
     Sizes,
@@ -30,7 +30,7 @@ from pullback.ops.reductions import sum
 from pullback.ops.rounding import floor, round
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import sin
-from pullback.shapes import Shape, channels_of, image_shape, size_of, spatial_of
+from pullback.shapes import Shape, channels_of, check_choice, image_shape, size_of, spatial_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
@@ -44,12 +44,6 @@ Outside: TypeAlias = Literal["constant", "nearest", "wrap", "mirror", "reflect"]
 _RADII = {"bilinear": 1, "bicubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
-def _one_of(value: object, name: str, choices: Iterable[object]) -> None:
-    if value not in (allowed := tuple(choices)):
-        words = ", ".join(map(repr, allowed))
-        raise errors.InputValueError(f"{name} must be one of {words}; got {value!r}")
-
-
 # Resampling -------------------------------------------------------------------------------------
 
 
@@ -58,30 +52,17 @@ def _resampling(
     shapes: tuple[Shape, ...], *, size: Any, method: str, coordinates: str, rounding: str,
     data_format: str, **rest: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    check_format(data_format)
-    _one_of(method, "method", ("nearest", *_RADII))
-    _one_of(coordinates, "coordinates", ("half_pixel", "align_corners", "asymmetric"))
-    _one_of(rounding, "rounding", ("half_up", "half_down", "down", "up"))
+    check_choice(method, "method", ("nearest", *_RADII))
+    check_choice(coordinates, "coordinates", ("half_pixel", "align_corners", "asymmetric"))
+    check_choice(rounding, "rounding", ("half_up", "half_down", "down", "up"))
     (x,) = shapes
-    if len(x) < 3:
-        raise errors.ShapeError(
-            f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
-        )
-    spatial = spatial_of(x, data_format)
-    if 0 in spatial:
-        raise errors.ShapeError(f"images of shape {x} have no pixels to resample")
-    new = sizes(tuple(size) if isinstance(size, Iterable) else size, len(spatial), "size")
+    new = sizes_of_images(x, size, data_format)
     how = {"method": method, "coordinates": coordinates, "rounding": rounding}
     return {"size": new, **how, "data_format": data_format, **rest}
 
 
-def _resampled(x: Shape, *, size: Shape, data_format: str, **_: object) -> Shape:
-    """The shape with the requested spatial sizes."""
-    return image_shape(x[0], size, channels_of(x, data_format), data_format)
-
-
 # ACCUMULATED: a weighted sum of neighbors that may cancel.
-@op(shape=_resampled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_resampling)
+@op(shape=resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_resampling)
 def resample(
     x: Tensor,
     size: Sizes,
@@ -219,8 +200,9 @@ def _mapped_shape(x: Shape, coordinates: Shape, *, batch_dims: int = 0, **_: obj
 def _mapping(
     shapes: tuple[Shape, ...], *, order: Any, mode: str, fill_value: float, batch_dims: int
 ) -> dict[str, Any]:
-    _one_of(order, "order", (0, 1))
-    _one_of(mode, "mode", _INSIDE)
+    if order not in (0, 1):
+        raise errors.InputValueError(f"order must be 0 or 1, got {order!r}")
+    check_choice(mode, "mode", _INSIDE)
     _mapped_shape(*shapes, batch_dims=batch_dims)
     how = {"order": int(order), "mode": mode, "fill_value": float(fill_value)}
     return {**how, "batch_dims": int(batch_dims)}
@@ -355,8 +337,8 @@ def _gridding(
     shapes: tuple[Shape, ...], *, method: str, padding: str, align_corners: bool, data_format: str
 ) -> dict[str, Any]:
     check_format(data_format)
-    _one_of(method, "method", ("bilinear", "nearest"))
-    _one_of(padding, "padding", ("zeros", "border", "reflection"))
+    check_choice(method, "method", ("bilinear", "nearest"))
+    check_choice(padding, "padding", ("zeros", "border", "reflection"))
     _grid_shape(*shapes, data_format=data_format)
     how = {"align_corners": bool(align_corners), "data_format": data_format}
     return {"method": method, "padding": padding, **how}
