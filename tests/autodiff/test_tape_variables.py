@@ -1,5 +1,9 @@
 """Variables as tapes see them, one tape inside another."""
 
+import contextlib
+
+import pytest
+
 import pullback as pb
 
 
@@ -67,3 +71,68 @@ def test_jacobian_of_a_variable():
     with pb.GradientTape() as tape:
         y = v * v
     assert tape.jacobian(y, v).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+class TestAssignedBesideATape:
+    """A gradient through a step that assigns is not followed: the tape says so where it matters."""
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            lambda v, slope: v.assign(v - 0.1 * slope),
+            lambda v, slope: v.assign_sub(0.1 * slope),
+            lambda v, slope: v.assign_add(-0.1 * slope),
+            lambda v, slope: pb.optimizers.SGD(0.1).apply_gradients([(slope, v)]),
+        ],
+        ids=["assign", "assign_sub", "assign_add", "optimizer"],
+    )
+    @pytest.mark.parametrize("inner", ["tape", "grad"])
+    @pytest.mark.parametrize("outer_tapes", [1, 2])
+    def test_a_step_inside_a_tape(self, step, inner, outer_tapes):
+        v = pb.Variable(1.0)
+        with contextlib.ExitStack() as stack:
+            tapes = [stack.enter_context(pb.GradientTape()) for _ in range(outer_tapes)]
+            if inner == "tape":
+                with pb.GradientTape() as tape:
+                    loss = v * v
+                slope = tape.gradient(loss, v)
+            else:
+                slope = pb.grad(lambda a: a * a)(v.value)
+            step(v, slope)
+            loss = v * v
+        for tape in tapes:
+            with pytest.warns(RuntimeWarning, match="functional_call") as caught:
+                assert float(tape.gradient(loss, v)) == pytest.approx(1.6)
+            assert caught[0].filename == __file__
+
+    @pytest.mark.parametrize("persistent", [True, False])
+    def test_a_gradient_that_lies_before_the_step(self, persistent):
+        v = pb.Variable(1.0)
+        with pb.GradientTape(persistent=persistent) as tape:
+            loss = v * v
+            v.assign(v - 0.1 * loss)
+        assert float(tape.gradient(loss, v)) == 2.0
+
+    def test_values_that_no_tape_has_recorded(self):
+        v, rate = pb.Variable(1.0), pb.Variable(0.5, trainable=False)
+        with pb.GradientTape() as tape:
+            v.assign(rate * 2.0)
+            v.assign(3.0)
+            v.assign_add(pb.asarray(1.0))
+            loss = v * v
+        assert float(tape.gradient(loss, v)) == 8.0
+
+    def test_an_average_that_nobody_differentiates(self):
+        v, average = pb.Variable(1.0), pb.Variable(0.0)
+        with pb.GradientTape() as tape:
+            average.assign(0.9 * average + 0.1 * v)
+            loss = v * average
+        assert float(tape.gradient(loss, v)) == pytest.approx(0.1)
+
+    def test_a_tape_that_was_reset_has_forgotten(self):
+        v = pb.Variable(1.0)
+        with pb.GradientTape() as tape:
+            v.assign(v * 2.0)
+            tape.reset()
+            loss = v * v
+        assert float(tape.gradient(loss, v)) == 4.0

@@ -184,6 +184,7 @@ class Variable(ArrayMethods, OperatorMethods):
                 return self
             if state.again is not None:
                 state.again.note(self, as_stored)
+            note_assigned(self, tensor)
             if state.capture is not None:
                 state.capture.write(self, tensor)
                 return self
@@ -214,6 +215,7 @@ class Variable(ArrayMethods, OperatorMethods):
                 return self.assign(op(wrap(now._array, now._device), value))
             if state.again is not None:
                 state.again.note(self, as_stored)
+            note_assigned(self, value)
             if (capture := state.capture) is not None:
                 capture.write(self, self._fitting(method, op(capture.read(self), value)))
                 return self
@@ -416,6 +418,13 @@ class Variable(ArrayMethods, OperatorMethods):
 def as_stored(variable: Variable) -> Tensor:
     """The value of a variable, also of one that reads in another dtype."""
     return Variable.__pullback_tensor__(variable)
+
+
+def note_assigned(variable: Variable, source: object) -> None:
+    """Tells the tapes of this thread of a value that one has recorded, which none will follow."""
+    if type(source) is Tensor and source._node is not None and source._node is not CONSTANT:
+        for tape in LOCAL.state.tapes:
+            tape.note_assigned(variable)
 
 
 def _leaf_of(variable: Variable, tensor: Tensor) -> Node | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -75,6 +76,7 @@ class GradientTape(Jacobians):
 
     __slots__ = (
         "__weakref__",
+        "_assigned",
         "_intervals",
         "_leaves",
         "_open",
@@ -102,6 +104,9 @@ class GradientTape(Jacobians):
         self._leaves: dict[int, tuple[Watchable, Leaf]] = {}
         #: Every leaf that the tape has made.
         self._own: set[Node] = set()
+        #: The variables that were given values that a tape had recorded, with the serial number
+        #: of the last time, by identity.
+        self._assigned: dict[int, tuple[Any, int]] = {}
 
     def __del__(self) -> None:
         try:
@@ -217,7 +222,7 @@ class GradientTape(Jacobians):
         if recording:
             self._end()
         self._used, self.start = False, -1
-        self._intervals, self._leaves, self._own = [], {}, set()
+        self._intervals, self._leaves, self._own, self._assigned = [], {}, set(), {}
         if recording:
             self._begin()
 
@@ -284,6 +289,10 @@ class GradientTape(Jacobians):
         self._leaves[id(variable)] = (variable, leaf)
         self._own.add(leaf)
         return leaf
+
+    def note_assigned(self, variable: Watchable) -> None:
+        """Notes that a variable gets a value that a tape has recorded; see `_warn_of_assigned`."""
+        self._assigned[id(variable)] = variable, LOCAL.state.next_serial()
 
     def watched_variables(self) -> tuple[Any, ...]:
         """The variables that the tape watches, in the order in which it met them."""
@@ -354,6 +363,8 @@ class GradientTape(Jacobians):
         else:
             flat = leaves(sources)
             nodes = [self._source_node(source) for source in flat]
+        if self._assigned:
+            self._warn_of_assigned(target, flat, nodes)
         gradients = None
         if output_gradients is None and self._open is None and len(self._intervals) == 1:
             # The case of a training loop, whose sources are variables.
@@ -371,6 +382,38 @@ class GradientTape(Jacobians):
         if read:
             return gradients
         return gradients[0] if single else like(sources, iter(gradients))
+
+    def _warn_of_assigned(self, target: object, flat: list[Any], nodes: list[Node | None]) -> None:
+        """Warns where a gradient stops at a value that a source was given while the tape recorded.
+
+        A step such as `v.assign(v - rate * slope)` is not followed: the gradient is that at the
+        new value, which is not the gradient through the step.
+        """
+        since = {
+            node: self._assigned[id(source)]
+            for source, node in zip(flat, nodes, strict=True)
+            if node is not None and id(source) in self._assigned
+        }
+        stack = [value._node for value in leaves(target) if type(value) is Tensor]
+        seen: set[Node | None] = {None}
+        while stack and since:
+            node = stack.pop()
+            if node in seen or not self._covers(node):
+                continue
+            seen.add(node)
+            stack.extend(node.parents)
+            for parent in node.parents:
+                source, serial = since.get(parent, (None, node.serial))
+                if serial < node.serial:
+                    warnings.warn(
+                        f"{source._label} was assigned a value that this tape has recorded, and "
+                        f"read again: the gradient stops there, since tapes do not follow "
+                        f"assignments. For gradients through a step, keep its result in a tensor: "
+                        f"pb.functional_call(model, values, x) (docs/transforms.md)",
+                        RuntimeWarning,
+                        stacklevel=3,
+                    )
+                    return
 
     def _backpropagate(
         self, target: object, flat: list[Any], nodes: list[Node | None], output_gradients: object

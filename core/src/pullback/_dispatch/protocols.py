@@ -27,6 +27,9 @@ class RecordingTape(Protocol):
     def leaf_of(self, variable: Any, wanted: bool) -> Leaf | None:
         """The leaf of a variable that is being read; None if the tape does not watch it."""
 
+    def note_assigned(self, variable: Any) -> None:
+        """Notes that a variable gets a value that a tape has recorded."""
+
 
 class RunningBatch(Protocol):
     """A call of a function that `vmap` made."""

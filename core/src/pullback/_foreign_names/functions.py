@@ -103,6 +103,11 @@ _FIRST = {
     "cross_entropy":
         "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)`; labels come first",
     "nll_loss": "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)` with the logits",
+    "triplet_loss triplet_margin_loss":
+        "write `pb.losses.triplet_margin(anchors, positives, negatives)`",
+    "distributions":
+        "draws are of `pb.random`, such as `pb.random.normal((2, 3))`; log densities are losses, "
+        "such as `pb.losses.gaussian_negative_log_likelihood`",
     "mse_loss": "write `pb.losses.mean_squared_error(targets, predictions)`",
     "l1_loss": "write `pb.losses.mean_absolute_error(targets, predictions)`",
     "binary_cross_entropy_with_logits binary_cross_entropy":

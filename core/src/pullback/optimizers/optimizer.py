@@ -15,6 +15,7 @@ from pullback._dispatch.arguments import as_float, as_list, as_str
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import (
     LOCAL,
+    RECORDING,
     announce,
     capturing,
     computed,
@@ -45,7 +46,7 @@ from pullback.spec import OPS
 from pullback.state import objects
 from pullback.state.serialization import Configurable
 from pullback.tensor import Tensor, TensorLike
-from pullback.variable import Variable
+from pullback.variable import Variable, note_assigned
 
 __all__ = ["LearningRate", "Optimizer", "OptimizerOptions"]
 
@@ -238,6 +239,9 @@ class Optimizer(Configurable):
                     self.apply_gradients(checked)
                 return
             announce(self, self.update, settings=steering)
+        if RECORDING.count:
+            for gradient, variable in checked:
+                note_assigned(variable, gradient)
         with paused():
             if self.accumulate_steps > 1:
                 checked = accumulate(self, self._slots, checked)
