@@ -67,7 +67,6 @@ OWN = {
         "equation": 'letters for the axes of each operand, and after `"->"` of the result.',
         "operands": "a tensor for each part before the arrow.",
     },
-    "quantile": {"q": "a number from 0 to 1, or several."},
     "top_k": {"k": "how many.", "largest": "whether the largest, or the smallest."},
     "cholesky": {"upper": "whether the factor is upper triangular."},
     "matrix_power": {"n": "the power, an integer."},

@@ -350,6 +350,15 @@ MORE = {
     "polyfit of columns": lambda x: np.polyfit(x[0], x, 1),
     "nanquantile, several": lambda x: np.nanquantile(with_nan(x), [0.2, 0.5]),
     "nanmedian": lambda x: np.nanmedian(with_nan(x)),
+    "nanmedian, axis": lambda x: np.nanmedian(with_nan(x), 0),
+    "nanquantile, axis": lambda x: np.nanquantile(
+        with_nan(x), [0.25, 0.6], 1, method="midpoint", keepdims=True
+    ),
+    "nanpercentile, axes": lambda x: np.nanpercentile(
+        np.stack([x, with_nan(x)]), 30.0, (0, 2), method="lower"
+    ),
+    "quantile, method": lambda x: np.quantile(x, 0.3, method="nearest"),
+    "percentile, method": lambda x: np.percentile(x, [30, 70], 1, method="median_unbiased"),
     "add.reduce": lambda x: np.add.reduce(x),
     "add.reduce, axis": lambda x: np.add.reduce(x, axis=None),
     "multiply.reduce": lambda x: np.multiply.reduce(x, 1, keepdims=True),
@@ -373,7 +382,6 @@ MORE = {
 
 #: Calls without an equivalent: an error while a tape records, else NumPy's array.
 NOT_ROUTED = {
-    "nanmedian, axis": lambda x: np.nanmedian(x, 0),
     "insert, several": lambda x: np.insert(x, [0, 1], 1.0, 0),
     "polyfit, weights": lambda x: np.polyfit(x[0], x[1], 1, w=[1.0, 2.0, 1.0]),
     "sum, where": lambda x: np.sum(x, where=M),
@@ -384,7 +392,7 @@ NOT_ROUTED = {
     "add.reduceat": lambda x: np.add.reduceat(x, [0, 2]),
     "subtract.reduce": lambda x: np.subtract.reduce(x),
     "reshape, order": lambda x: np.reshape(x, (9,), order="F"),
-    "quantile, method": lambda x: np.quantile(x, 0.3, method="nearest"),
+    "nanquantile, method": lambda x: np.nanquantile(x, 0.3, method="hazen"),
     "gradient, edge order": lambda x: np.gradient(x, edge_order=2),
     "sliding windows": lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 2)),
     "frompyfunc": lambda x: np.frompyfunc(float, 1, 1)(x),

@@ -122,6 +122,24 @@ suite("scatter_update", _update)(
     call(cnormal(4), _ONCE, cnormal(3)),
     *_WRONG,
 )
+suite("scatter_multiply", _combined(np.multiply))(
+    *_repeated(normal),
+    call(cnormal(4), _TWICE, cnormal(5)),
+    call(
+        np.array([2.0, 3.0, 4.0]),
+        np.array([0, 0, 1, 1, 1]),
+        np.array([0.0, 5.0, 0.0, 0.0, 7.0]),
+        note="factors of 0",
+    ),
+    rough(normal(3), integers(0, 3, 400), 2.0 ** integers(-2, 3, 400), note="many"),
+    rough(
+        np.array([1.0, np.nan, 2.0, 0.0, 5.0]),
+        np.array([0, 0, 1, 2, 3]),
+        np.array([np.nan, 3.0, 2.0, np.inf, np.inf]),
+        note="infinities and NaN",
+    ),
+    *_WRONG,
+)
 _NAN = np.array([1.0, np.nan, 2.0, -np.inf])
 for _name, _ufunc in (("scatter_max", np.maximum), ("scatter_min", np.minimum)):
     suite(_name, _combined(_ufunc), either_zero=True)(
@@ -142,7 +160,7 @@ _OF_SEGMENTS: tuple[Any, ...] = (
     call(distinct(3, 2, 2), _GRID % 3, num_segments=3, axis=-1),
     call(normal(5, 0), _TWICE, num_segments=3, note="empty slices"),
     call(integers(0, 9, 5), _TWICE, num_segments=3),
-    rough(normal(4000), integers(0, 3, 4000), num_segments=3, note="many"),
+    rough(1 + normal(4000) / 64, integers(0, 3, 4000), num_segments=3, note="many"),
     wrong(errors.IndexingError, normal(2), np.array([0, 3]), num_segments=3),
     wrong(errors.ShapeError, normal(2), np.array([0, 1, 2]), num_segments=3),
     wrong(errors.ShapeError, normal(2), np.array([0, 1]), num_segments=-1),
@@ -160,6 +178,18 @@ def _with_empty(sample: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 _combine: Any
+
+
+def _prod(x: Array, axis: int) -> Any:
+    return np.prod(x, axis=axis, dtype=x.dtype)
+
+
+suite("segment_prod", _by_segment(_prod, 1))(
+    *_OF_SEGMENTS,
+    *_with_empty(call),
+    call(cnormal(5), _TWICE, num_segments=3),
+    call(np.array([0.0, 2.0, 0.0, 0.0]), np.array([0, 0, 1, 1]), num_segments=2, note="zeros"),
+)
 for _name, _combine in (("segment_sum", _sum), ("segment_mean", np.mean)):
     suite(_name, _by_segment(_combine, 0))(
         *_OF_SEGMENTS,

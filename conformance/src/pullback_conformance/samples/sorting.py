@@ -79,9 +79,18 @@ suite("top_k", _top_k, either_zero=True)(
 )
 
 
-def _quantile(x: Array, *, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+_METHODS = (
+    *("linear", "lower", "higher", "midpoint", "nearest", "hazen", "weibull"),
+    *("inverted_cdf", "averaged_inverted_cdf", "closest_observation"),
+    *("interpolated_inverted_cdf", "median_unbiased", "normal_unbiased"),
+)
+
+
+def _quantile(
+    x: Array, *, q: Any, axis: Any = None, keepdims: bool = False, method: Any = "linear"
+) -> Any:
     levels = np.asarray(q, x.dtype if x.dtype.kind == "f" else float)
-    found = np.quantile(x, levels, axis=axis)
+    found = np.quantile(x, levels, axis=axis, method=method)
     # Between two infinities of one sign NumPy takes their difference.
     low = np.quantile(x, levels, axis=axis, method="lower")
     high = np.quantile(x, levels, axis=axis, method="higher")
@@ -93,13 +102,24 @@ def _quantile(x: Array, *, q: Any, axis: Any = None, keepdims: bool = False) -> 
     return np.expand_dims(found, [a % x.ndim + front for a in axes])
 
 
-def _ends(x: Array, *, q: Any = 0.5, axis: Any = None, keepdims: bool = False) -> Any:
+def _ends(
+    x: Array, *, q: Any = 0.5, axis: Any = None, keepdims: bool = False, method: Any = "linear"
+) -> Any:
     """The sizes of the two elements between which a quantile lies."""
-    below, above = (
-        np.abs(np.quantile(x, q, axis=axis, keepdims=keepdims, method=kind))
-        for kind in ("lower", "higher")
-    )
-    return below + above
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    axes = sorted(a % x.ndim for a in axes)
+    rows = np.moveaxis(x, axes, range(-len(axes), 0))
+    rows = np.sort(rows.reshape(*rows.shape[: x.ndim - len(axes)], -1))
+    # The position among the elements is the quantile of their positions.
+    at = np.quantile(np.arange(float(rows.shape[-1])), q, method=method)
+    sizes = [
+        np.moveaxis(np.abs(np.take(rows, end(at).astype(int), -1)), -1, 0)
+        if np.ndim(q)
+        else np.abs(rows[..., int(end(at))])
+        for end in (np.floor, np.ceil)
+    ]
+    total = sizes[0] + sizes[1]
+    return np.expand_dims(total, [a + np.ndim(q) for a in axes]) if keepdims else total
 
 
 _MIDDLE: list[tuple[Any, dict[str, Any]]] = [
@@ -115,8 +135,14 @@ suite("quantile", _quantile, scale=_ends)(
     *(call(x, q=0.5, **attributes) for x, attributes in _MIDDLE),
     *(call(x, q=(0.0, 0.25, 1.0), **attributes) for x, attributes in _MIDDLE),
     rough(_NAN[:, 1:], q=0.3, axis=1, note="NaN"),
+    # Levels that floats of every size hold: where two elements are equally near, they decide.
+    *(call(distinct(3, 6), q=(0.0, 0.25, 0.5, 1.0), axis=1, method=one) for one in _METHODS),
+    *(call(distinct(7), q=0.375, method=one, keepdims=True) for one in _METHODS),
+    *(call(distinct(7), q=0.25, method=one) for one in _METHODS),
+    rough(_NAN[:, 1:], q=0.5, axis=1, method="midpoint", note="NaN"),
     *_NONE,
     wrong(errors.InputValueError, normal(3), q=1.5),
+    wrong(errors.InputValueError, normal(3), q=0.5, method="cubic"),
 )
 suite("median", np.median, scale=_ends)(
     *(call(x, **attributes) for x, attributes in _MIDDLE),

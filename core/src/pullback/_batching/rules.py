@@ -203,7 +203,7 @@ def taken(call: BatchedOp, x: Batched, indices: Batched) -> Tensor:
     return moveaxis(found, *_axes_of_indices(axis, count))
 
 
-@batches("scatter_add", "scatter_update", "scatter_max", "scatter_min")
+@batches("scatter_add", "scatter_update", "scatter_max", "scatter_min", "scatter_multiply")
 def scattered(call: BatchedOp, x: Batched, indices: Batched, updates: Batched) -> Any:
     """To the indices of each item, which count from its own begin."""
     size, count = call.size, len(indices.shape)

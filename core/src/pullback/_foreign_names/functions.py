@@ -134,7 +134,7 @@ _SECOND = {
     "size": "write `x.size`",
     "gather_nd": "write `x[i, j]`",
     "tensor_scatter_nd_update": "write `pb.scatter_update(x, indices, updates)`",
-    "segment_prod scatter_mul": "not here; `pb.exp(pb.segment_sum(pb.log(x), ids, size))` if x > 0",
+    "scatter_mul": "write `pb.scatter_multiply(x, indices, updates)`",
     "case": "write `pb.switch(index, branches)`, or plain Python: ops run at once",
     "map_fn": "write plain Python: ops run at once",
     "placeholder Session global_variables_initializer":
@@ -193,7 +193,7 @@ _THIRD = {
     "rint around": "write `pb.round(x)`",
     "fix": "write `pb.trunc(x)`",
     "average": "write `pb.mean(x)`",
-    "percentile nanpercentile": "write `pb.quantile(x, 0.5)`",
+    "percentile": "write `pb.quantile(x, 0.5)`",
     "nansum": "write `pb.sum(pb.where(pb.isnan(x), 0, x))`",
     "nanmean": "write `np.nanmean(x)`: NumPy's functions take tensors, and keep gradients",
     "nanmax": "write `np.nanmax(x)`: NumPy's functions take tensors, and keep gradients",

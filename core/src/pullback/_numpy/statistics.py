@@ -5,20 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._numpy.table import Unsupported, routed
+from pullback._numpy.table import FUNCTIONS, Function, Unsupported, routed
 from pullback.dtypes import DTypeLike
 from pullback.ops import reductions, sorting
-from pullback.ops.comparison import isnan
+from pullback.ops.arithmetic import maximum
 from pullback.ops.complex import conj
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import ones
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
-from pullback.ops.indexing import segment_sum
+from pullback.ops.indexing import segment_sum, take_along_axis
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
-from pullback.ops.manipulation import broadcast_to, matrix_transpose, reshape, squeeze
-from pullback.shapes import Axes, canonical_axes
+from pullback.ops.manipulation import (
+    broadcast_to,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    reshape,
+    squeeze,
+)
+from pullback.ops.precision import widest
+from pullback.ops.rounding import ceil, floor, round
+from pullback.ops.selection import where
+from pullback.shapes import Axes, canonical_axes, reduced
 from pullback.tensor import TensorLike
 
 
@@ -27,46 +37,78 @@ def _(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
     return sorting.median(a, axis=axis, keepdims=keepdims)
 
 
-def _quantile(a: TensorLike, q: Any, axis: Axes, keepdims: bool) -> Any:
-    parts = q if isinstance(q, (list, tuple)) else ()
-    if getattr(q, "ndim", 0) > 1 or any(isinstance(one, (list, tuple)) for one in parts):
-        raise Unsupported("q of several axes")
-    return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
+def _percent(q: Any) -> Any:
+    return [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
 
 
 @routed("quantile")
-def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _quantile(a, q, axis, keepdims)
+def _(
+    a: TensorLike, q: Any, axis: Axes = None, method: str = "linear", keepdims: bool = False
+) -> Any:
+    parts = q if isinstance(q, (list, tuple)) else ()
+    if getattr(q, "ndim", 0) > 1 or any(isinstance(one, (list, tuple)) for one in parts):
+        raise Unsupported("q of several axes")
+    return sorting.quantile(a, q, axis=axis, keepdims=keepdims, method=method)
 
 
 @routed("percentile")
-def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
-    return _quantile(a, share, axis, keepdims)
+def _(
+    a: TensorLike, q: Any, axis: Axes = None, method: str = "linear", keepdims: bool = False
+) -> Any:
+    return FUNCTIONS["quantile"](a, _percent(q), axis, method, keepdims)
 
 
-def _present(a: TensorLike, axis: Axes, keepdims: bool) -> Any:
-    """The numbers of an array, without NaN."""
+#: What takes the place between the elements below and above it, by the method.
+_NEAR: dict[str, Function] = {
+    "linear": lambda at: at,
+    "lower": floor,
+    "higher": ceil,
+    "midpoint": lambda at: (floor(at) + ceil(at)) * 0.5,
+    "nearest": round,
+}
+
+
+@routed("nanquantile")
+def _(
+    a: TensorLike, q: Any, axis: Axes = None, method: str = "linear", keepdims: bool = False
+) -> Any:
     a = asarray(a)
-    if axis is not None or keepdims:
-        raise Unsupported("axis= or keepdims=")
-    return reshape(a, -1)[~isnan(reshape(a, -1))]
+    if method not in _NEAR:
+        raise Unsupported(f"method={method!r}")
+    if not a.size:
+        raise Unsupported("an empty a")
+    if not dtypes.is_floating(a.dtype):
+        return sorting.quantile(a, q, axis=axis, keepdims=keepdims, method=method)
+    axes = canonical_axes(axis, a.ndim)
+    axes = tuple(range(a.ndim)) if axes is None else axes
+    kept = tuple(one for one in range(a.ndim) if one not in axes)
+    rows = permute_dims(a, (*kept, *axes))
+    rows = sorting.sort(reshape(rows, (*rows.shape[: len(kept)], -1)))  # NaN comes last
+    levels = asarray(q, dtype=widest(a.device), device=a.device)
+    # One of the numbers of each row, for each level.
+    count = reductions.count_nonzero(rows == rows, axis=-1, keepdims=True)
+    at = reshape(levels, -1) * (astype(maximum(count, 1), levels.dtype) - 1)
+    at = _NEAR[method](at)
+    below = floor(at)
+    low = take_along_axis(rows, astype(below, dtypes.int64))
+    high = take_along_axis(rows, astype(ceil(at), dtypes.int64))
+    # Two infinities of one sign have no difference, and nothing between them.
+    step = where(low == high, 0, high - low)
+    share = astype(at - below, rows.dtype)
+    found = where(share < 0.5, low + step * share, high - step * (1 - share))
+    return reshape(moveaxis(found, -1, 0), (*levels.shape, *reduced(a.shape, axes, keepdims)))
+
+
+@routed("nanpercentile")
+def _(
+    a: TensorLike, q: Any, axis: Axes = None, method: str = "linear", keepdims: bool = False
+) -> Any:
+    return FUNCTIONS["nanquantile"](a, _percent(q), axis, method, keepdims)
 
 
 @routed("nanmedian")
 def _(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
-    return sorting.median(_present(a, axis, keepdims))
-
-
-@routed("nanquantile")
-def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _quantile(_present(a, axis, keepdims), q, None, False)
-
-
-@routed("nanpercentile")
-def _(a: TensorLike, q: Any, axis: Axes = None, keepdims: bool = False) -> Any:
-    share = [one / 100 for one in q] if isinstance(q, (list, tuple)) else q / 100
-    return _quantile(_present(a, axis, keepdims), share, None, False)
+    return FUNCTIONS["nanquantile"](a, 0.5, axis, "linear", keepdims)
 
 
 @routed("average")

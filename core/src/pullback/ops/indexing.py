@@ -78,7 +78,7 @@ def _indexed(operands: Operands, **_: object) -> Resolution:
     return Resolution((dtype, index_dtype(index)), (dtype,))
 
 
-def _scattered(operands: Operands, **_: object) -> Resolution:
+def positions_and_data(operands: Operands, **_: object) -> Resolution:
     """The dtype of x, to which updates are converted; indices in an integer dtype."""
     x, index, updates = operands
     assert index is not None
@@ -161,7 +161,7 @@ def fitting_updates(shapes: tuple[Shape, ...], *, axis: object) -> dict[str, obj
 
 @op(
     shape=first,
-    dtype=_scattered,
+    dtype=positions_and_data,
     accuracy=ACCUMULATED,
     normalize=fitting_updates,
     primitive="No other op adds at positions that are data.",
@@ -191,7 +191,7 @@ scatter_add.vjp(
 
 @op(
     shape=first,
-    dtype=_scattered,
+    dtype=positions_and_data,
     accuracy=EXACT,
     normalize=fitting_updates,
     primitive="When a position repeats, one update must win; a sum cannot choose one.",
@@ -450,7 +450,7 @@ def _put(x: Shape, indices: Shape, values: Shape, *, axis: int) -> Shape:
     return x
 
 
-@op(shape=_put, dtype=_scattered, accuracy=EXACT)
+@op(shape=_put, dtype=positions_and_data, accuracy=EXACT)
 def put_along_axis(x: Tensor, indices: Tensor, values: Tensor, /, axis: Axis = -1) -> Tensor:
     """x with values at indices along an axis, one vector of indices per vector of x.
 

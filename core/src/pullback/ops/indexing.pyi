@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pullback.dtypes import DType, Operand
+from pullback.dtypes import DType, Operand, Operands, Resolution
 from pullback.shapes import Axis, Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 def index_dtype(operand: Operand) -> DType: ...
+def positions_and_data(operands: Operands, **_: object) -> Resolution: ...
 def taken_shape(x: Shape, indices: Shape, *, axis: int) -> Shape: ...
 def take(x: TensorLike, indices: TensorLike, /, axis: Axis = 0) -> Tensor: ...
 def embedding(table: TensorLike, indices: TensorLike, /) -> Tensor: ...

@@ -1,4 +1,4 @@
-"""Scattering by maximum and minimum."""
+"""Scattering by maximum, minimum and products."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pullback.ops.creation import arange, full
 from pullback.ops.indexing import (
     fitting_updates,
     index_dtype,
+    positions_and_data,
     ravel_index,
     scatter_add,
     scatter_update,
@@ -17,14 +18,15 @@ from pullback.ops.indexing import (
 )
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
+from pullback.ops.precision import narrowed, widened
 from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
 from pullback.ops.sorting import argsort
 from pullback.shapes import first, size_of
-from pullback.spec import EXACT
+from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
 
-__all__ = ["scatter_max", "scatter_min"]
+__all__ = ["scatter_max", "scatter_min", "scatter_multiply"]
 
 
 def _compared(operands: Operands, **_: object) -> Resolution:
@@ -120,3 +122,47 @@ def _share_among_ties(
 for _op in (scatter_max, scatter_min):
     _op.vjp("x", "updates")(_share_among_ties)
     _op.vjp(indices=None)
+
+
+@op(shape=first, dtype=positions_and_data, accuracy=ACCUMULATED, normalize=fitting_updates)
+def scatter_multiply(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: int = 0) -> Tensor:
+    """x multiplied by updates at indices along an axis; by all of those of a repeated index.
+
+    Args:
+        x: a tensor of at least one axis.
+        indices: integers in [-size, size), of any shape.
+        updates: factors, in the shape of x with the axes of the indices in place of `axis`.
+        axis: the axis of the indices.
+
+    Raises:
+        IndexingError: for an index outside the axis.
+        ShapeError: for updates of the wrong shape.
+
+    >>> pb.scatter_multiply([1, 1, 2], [0, 2, 0], [10, 20, 30]).tolist()
+    [300, 1, 40]
+    """
+    if not indices.size or not x.size:
+        return positive(x)
+    size, wide = x.shape[axis], widened(x)
+    places = reshape(ravel_index(0 * indices, indices, sizes=(1, size)), (-1,))
+    order = argsort(places)
+    places = take(places, order)
+    line = reshape(widened(updates), (*x.shape[:axis], indices.size, *x.shape[axis + 1 :]))
+    line = take(line, order, axis=axis)
+    before, behind = (slice(None),) * axis, (1,) * (x.ndim - 1 - axis)
+    # After each step a factor has been multiplied by twice as many of those before it that go to
+    # its place (Hillis and Steele, "Data parallel algorithms", 1986).
+    step, count = 1, indices.size
+    while step < count:
+        together = reshape(places[step:] == places[:-step], (count - step, *behind))
+        begin, end = line[(*before, slice(step))], line[(*before, slice(step, None))]
+        factors = where(together, line[(*before, slice(-step))], 1)
+        line = concat([begin, end * factors], axis=axis)
+        step *= 2
+    is_last = concat([places[1:] != places[:-1], full((1,), True, device=x.device)])
+    # All but the last of a place go to an extra position behind the end.
+    ones = full(
+        (*x.shape[:axis], size + 1, *x.shape[axis + 1 :]), 1, dtype=wide.dtype, device=x.device
+    )
+    product = scatter_update(ones, where(is_last, places, size), line, axis=axis)
+    return narrowed(wide * product[(*before, slice(size))], x)

@@ -2,11 +2,14 @@
 
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["scatter_max", "scatter_min"]
+__all__ = ["scatter_max", "scatter_min", "scatter_multiply"]
 
 def scatter_max(
     x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
 ) -> Tensor: ...
 def scatter_min(
+    x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
+) -> Tensor: ...
+def scatter_multiply(
     x: TensorLike, indices: TensorLike, updates: TensorLike, /, *, axis: int = 0
 ) -> Tensor: ...

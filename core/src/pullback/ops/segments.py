@@ -1,4 +1,4 @@
-"""Maximum, minimum, mean and softmax of the slices of segments, such as the edges of a node.
+"""Extrema, product, mean and softmax of the slices of segments, such as the edges of a node.
 
 As in `segment_sum`, ids need no order, negative ones count from the end, and segments may be empty.
 """
@@ -14,13 +14,13 @@ from pullback.ops.exponential import exp
 from pullback.ops.indexing import index_dtype, segment_shape, segment_sum, segments, take
 from pullback.ops.manipulation import reshape
 from pullback.ops.precision import narrowed, widened
-from pullback.ops.scattering import scatter_max, scatter_min
+from pullback.ops.scattering import scatter_max, scatter_min, scatter_multiply
 from pullback.ops.selection import where
 from pullback.shapes import first
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
 
-__all__ = ["segment_max", "segment_mean", "segment_min", "segment_softmax"]
+__all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_softmax"]
 
 
 def _of(rule: DTypeRule) -> DTypeRule:
@@ -114,6 +114,33 @@ def _share_among_ties(
 
 for _op in (segment_max, segment_min):
     _op.vjp(data=_share_among_ties, segment_ids=None)
+
+
+@op(shape=segment_shape, dtype=_of(dtypes.numeric), accuracy=ACCUMULATED, normalize=segments)
+def segment_prod(
+    data: Tensor, segment_ids: Tensor, /, num_segments: int, *, axis: int = 0
+) -> Tensor:
+    """The product over the slices of each segment.
+
+    Args:
+        data: a tensor that has the axes of `segment_ids` from `axis` on.
+        segment_ids: the segment of each slice, integers in [-num_segments, num_segments).
+        num_segments: the number of segments: the size of the axis that replaces those of the ids.
+        axis: the first axis of the ids in data.
+
+    Returns:
+        The products; 1 for a segment without slices.
+
+    Raises:
+        IndexingError: for an id outside the segments.
+        ShapeError: if the data does not have the axes of the ids.
+
+    >>> pb.segment_prod([4.0, 2.0, 3.0], [0, 2, 0], 3).tolist()
+    [12.0, 1.0, 2.0]
+    """
+    shape = segment_shape(data.shape, segment_ids.shape, num_segments=num_segments, axis=axis)
+    ones = full(shape, 1, dtype=data.dtype, device=data.device)
+    return scatter_multiply(ones, segment_ids, data, axis=axis)
 
 
 @op(shape=segment_shape, dtype=_of(dtypes.floating), accuracy=ACCUMULATED, normalize=segments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback import dtypes, errors
@@ -109,7 +110,7 @@ def _(g: tuple[Tensor, Tensor], indices: Tensor, x_shape: Shape, axis: int) -> T
 
 
 def _quantile_shape(
-    x: Shape, *, q: Any, axis: Shape | None = None, keepdims: bool = False
+    x: Shape, *, q: Any, axis: Shape | None = None, keepdims: bool = False, **_: object
 ) -> Shape:
     """The shape of the reduction, with an axis for several levels in front."""
     return (*_several(q), *reduce_some(x, axis=axis, keepdims=keepdims))
@@ -125,32 +126,100 @@ def _level(q: Any) -> float:
     return as_float(as_number(q, "q", instead), "q")
 
 
-def _levels(shapes: tuple[Shape, ...], *, q: Any, **rest: object) -> dict[str, object]:
+def _levels(
+    shapes: tuple[Shape, ...], *, q: Any, method: object, **rest: object
+) -> dict[str, object]:
+    if method not in METHODS:
+        raise errors.InputValueError(
+            f"the method of a quantile must be one of {', '.join(METHODS)}; got {method!r}"
+        )
     if getattr(q, "ndim", 0) == 1:
         q = tuple(q)
     levels = tuple(map(_level, q)) if isinstance(q, (tuple, list)) else _level(q)
     for level in levels if isinstance(levels, tuple) else (levels,):
         if not 0 <= level <= 1:
             raise errors.InputValueError(f"the level of a quantile must be in [0, 1], got {level}")
-    return {"q": levels, **rest}
+    return {"q": levels, "method": method, **rest}
+
+
+#: The methods of Hyndman and Fan, "Sample quantiles in statistical packages" (1996), that put the
+#: quantile of level q at n q + a + q (1 - a - b) - 1 of n sorted elements: a and b.
+_SPACED = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "linear": (1.0, 1.0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+METHODS = (
+    *_SPACED,
+    *("inverted_cdf", "averaged_inverted_cdf", "closest_observation"),
+    *("lower", "higher", "midpoint", "nearest"),
+)
+
+
+def place(level: float, count: int, method: str) -> tuple[int, float]:
+    """The element below a quantile, of `count` in order, and how far it is to the next one."""
+    if method in ("inverted_cdf", "averaged_inverted_cdf", "closest_observation"):
+        at = count * level - (1.5 if method == "closest_observation" else 1)
+        below = math.floor(at)
+        share = {
+            "inverted_cdf": float(at > below),
+            "averaged_inverted_cdf": 1.0 if at > below else 0.5,
+            # The even one of two that are equally near, counted from 1.
+            "closest_observation": float(at > below or below % 2 == 0),
+        }[method]
+    else:
+        a, b = _SPACED.get(method, (1.0, 1.0))
+        at = level * (count - 1) if a == b == 1 else count * level + a + level * (1 - a - b) - 1
+        below = math.floor(at)
+        share = {
+            "lower": 0.0,
+            "higher": float(at > below),
+            "midpoint": 0.5 * (at > below),
+            "nearest": float(round(at) - below),
+        }.get(method, at - below)
+    if below + share <= 0:
+        return 0, 0.0
+    if below >= count - 1:
+        return count - 1, 0.0
+    return (below + 1, 0.0) if share == 1 else (below, share)
 
 
 @op(shape=_quantile_shape, dtype=dtypes.real_floating, accuracy=ACCUMULATED, normalize=_levels)
 def quantile(
-    x: Tensor, /, q: float | tuple[float, ...], axis: Axes = None, *, keepdims: bool = False
+    x: Tensor,
+    /,
+    q: float | tuple[float, ...],
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    method: str = "linear",
 ) -> Tensor:
     """The quantiles of x over `axis`, with linear interpolation between elements.
 
     Several levels q are along a new first axis of the result. NaN if there is a NaN.
 
+    Args:
+        x: real numbers.
+        q: the level, or several levels, in [0, 1].
+        axis: the axis or axes to reduce; None for all.
+        keepdims: True to keep them, with one element each.
+        method: which elements count: "linear", "lower", "higher", "midpoint" or "nearest", or one
+            of the others of NumPy's `quantile`, such as "hazen" and "inverted_cdf" (Hyndman and
+            Fan, "Sample quantiles in statistical packages", 1996).
+
     Raises:
-        InputValueError: for levels outside [0, 1], and if there are no elements.
+        InputValueError: for levels outside [0, 1], other methods, and if there are no elements.
         TapeError: for levels that a tape records, which get no gradient here.
 
     >>> pb.quantile([1.0, 2.0, 3.0, 4.0], 0.5).item()
     2.5
     >>> pb.quantile([1.0, 2.0, 3.0, 4.0], [0.0, 1.0]).tolist()
     [1.0, 4.0]
+    >>> pb.quantile([1.0, 2.0, 3.0, 4.0], 0.4, method="higher").item()
+    3.0
     """
     axes: Any = tuple(range(x.ndim)) if axis is None else axis
     _quantile_shape(x.shape, q=q, axis=axes, keepdims=keepdims)
@@ -164,8 +233,7 @@ def quantile(
     has_nan = vectors[..., last] != vectors[..., last]
 
     def at(level: float) -> Tensor:
-        below = int(level * last)
-        fraction = level * last - below
+        below, fraction = place(level, last + 1, method)
         value = vectors[..., below]
         if fraction:
             # Interpolated from the nearer end, so that both ends are exact.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_numpy.kernels.indexing import along
 from pullback_numpy.typing import Array, DType
 
@@ -167,7 +167,10 @@ def _selected(rows: Array, k: int, largest: bool) -> Array:
     return chosen
 
 
-def _quantile(x: Array, *, q: Any, axis: Any, keepdims: bool) -> Any:
+@may_decline
+def _quantile(x: Array, *, q: Any, axis: Any, keepdims: bool, method: str) -> Any:
+    if method != "linear":
+        return NotImplemented
     wide = x if x.dtype.itemsize > 2 else x.astype(np.float32)
     axes = tuple(range(x.ndim)) if axis is None else axis
     kept = [a for a in range(x.ndim) if a not in axes]
@@ -205,7 +208,7 @@ def _at_level(rows: Any, level: float, *, partial: bool) -> Any:
 
 
 def _median(x: Array, *, axis: Any, keepdims: bool) -> Any:
-    return _quantile(x, q=0.5, axis=axis, keepdims=keepdims)
+    return _quantile(x, q=0.5, axis=axis, keepdims=keepdims, method="linear")
 
 
 KERNELS: dict[str, Kernel] = {
