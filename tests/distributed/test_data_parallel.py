@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import numpy as np
@@ -297,3 +298,27 @@ def test_sharded_slots_are_saved_and_restored_on_other_ranks(capture, ranks, tmp
         for a, b in zip(weights, whole, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
     assert sum(own for _, own in found) == size  # and each is on one rank again
+
+
+def test_no_garbage_is_collected_while_a_rank_traces():
+    collects = []
+
+    def run():
+        @pb.function
+        def summed(x):
+            total = dist.all_reduce(x)
+            if not pb.executing_eagerly():
+                collects.append(gc.isenabled())
+            return total * 2
+
+        return [summed(pb.ones(2)).tolist() for _ in range(3)]
+
+    before = gc.isenabled()
+    gc.enable()
+    try:
+        assert dist.run_threads(run, 3) == [[[6.0, 6.0]] * 3] * 3
+        assert collects == [False] * 3
+        assert gc.isenabled()
+    finally:
+        if not before:
+            gc.disable()

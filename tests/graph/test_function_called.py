@@ -1,7 +1,9 @@
 """Functions and objects of the user's that the framework calls in a captured function."""
 
 import contextlib
+import gc
 import itertools
+import sys
 import types
 
 import numpy as np
@@ -303,6 +305,90 @@ def test_context_managers_of_functions_that_the_framework_calls(way, taped):
     for sign in (1.0, 1.0, -1.0, 1.0):
         x = pb.asarray([1.0, -2.0, 0.5]) * sign
         assert captured(x).tolist() == step(x).tolist()
+
+
+SLOPES = {"of the rule": 2.0}
+
+
+@pb.custom_gradient
+def sloped(x):
+    def backward(g):
+        return g * SLOPES["of the rule"]
+
+    return x * 1.0, backward
+
+
+@pb.custom_gradient
+def debugged(x):
+    def backward(g):
+        sys.settrace(lambda *_: None)
+        return g * SLOPES["of the rule"]
+
+    return x * 1.0, backward
+
+
+def gradient_of(f):
+    def step(x):
+        with pb.GradientTape() as tape:
+            tape.watch(x)
+            y = pb.sum(f(pb.sin(x)) ** 2)
+        return tape.gradient(y, x)
+
+    return step
+
+
+def test_what_a_rule_reads_amid_a_backward_pass_is_compared(monkeypatch):
+    captured = pb.function(gradient_of(sloped))
+    x = pb.asarray([0.5, 1.0])
+    for slope in (2.0, 2.0, 2.0, 3.0, 3.0, 2.0):
+        monkeypatch.setitem(SLOPES, "of the rule", slope)
+        assert captured(x).tolist() == gradient_of(sloped)(x).tolist()
+    assert len(captured._all()) == 2
+
+
+def test_a_debugger_that_a_rule_starts_is_seen(monkeypatch):
+    before = sys.gettrace()
+    captured = pb.function(gradient_of(debugged))
+    x = pb.asarray([0.5, 1.0])
+    try:
+        captured(x)
+        sys.settrace(before)
+        with pytest.raises(pb.errors.CaptureError, match=r"sys\.settrace"):
+            captured(x)
+    finally:
+        sys.settrace(before)
+
+
+class Collector:
+    """Counts collections, as tools do that measure them."""
+
+    count = 0
+
+    def noted(self, phase, info):
+        self.count += len(str(self.count) + phase)
+
+    def called(self, phase, info):
+        self.noted(phase, info)
+
+
+@pytest.mark.parametrize("kind", ["method", "function"])
+def test_what_the_collector_of_garbage_calls_is_no_part_of_the_function(kind):
+    collector = Collector()
+    called = collector.called if kind == "method" else lambda *each: collector.called(*each)
+    gc.callbacks.append(called)
+
+    @pb.function
+    def step(x):
+        gc.collect(0)
+        return x * len([gc.collect(0), x])
+
+    try:
+        for _ in range(4):
+            assert step(pb.ones(2)).tolist() == [2.0, 2.0]
+    finally:
+        gc.callbacks.remove(called)
+    assert collector.count
+    assert len(step._all()) == 1
 
 
 def failing(x):

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from pullback import errors
-from pullback._dispatch.recording import Leaf, Node, Output, unfollowed
+from pullback._dispatch.recording import LOCAL, Leaf, Node, Output, followed, unfollowed
 from pullback._symbols import TRACES
 from pullback.spec import Op
 
@@ -121,6 +121,9 @@ def backpropagate(
     Raises:
         TapeError: when an earlier backward pass has released the graph.
     """
+    if TRACES.count and LOCAL.state.follower is not None:
+        with unfollowed():
+            return backpropagate(cotangents, needed, sources, own, intervals, release)
     collected: dict[Node, Any] = {}
     heap: list[int] = []
     waiting: _Waiting = {}
@@ -150,13 +153,14 @@ def backpropagate(
         if op is not None:
             if node.saved is None:
                 raise _released()
-            if type(op) is not Op:
-                cotangents = op.vjp(node, g, needed, take)
-            elif TRACES.count and op.own:
-                with unfollowed():
-                    cotangents = op.vjp(node, g, needed)
-            else:
+            if type(op) is Op and (op.own or not TRACES.count):
                 cotangents = op.vjp(node, g, needed)
+            elif not TRACES.count:
+                cotangents = op.vjp(node, g, needed, take)
+            else:
+                more = () if type(op) is Op else (take,)
+                with followed():
+                    cotangents = [*op.vjp(node, g, needed, *more)]
             _admit(cotangents, waiting, heap, collected, reach)
             if release:
                 # What the rules needed goes while the pass goes on.

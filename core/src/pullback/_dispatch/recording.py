@@ -299,8 +299,8 @@ class ThreadState:
     """The tapes that record in one thread, innermost last."""
 
     __slots__ = (
-        "again", "capture", "follower", "next_serial", "oldest_serial", "paused", "recording",
-        "runs", "share", "tapes", "values",
+        "again", "aside", "capture", "follower", "next_serial", "oldest_serial", "paused",
+        "recording", "runs", "share", "tapes", "values",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -310,6 +310,8 @@ class ThreadState:
         self.capture: Capturing | None = None
         #: What follows the code of the captured function, by `sys.settrace`, and may be paused.
         self.follower: Any = None
+        #: What follows it outside of the block that runs, which is not followed.
+        self.aside: Any = None
         #: The calls of functions that `vmap` made, innermost last.
         self.runs: list[RunningBatch] = []
         #: What variables are read as in `functional_call`, by their identity.
@@ -420,13 +422,33 @@ class unfollowed:
             if gettrace() is not follower:
                 self._follower = None  # the function has set another one: the trace will see that
                 return
-            state.follower = None
+            state.follower, state.aside = None, follower
             settrace(self.instead)
 
     def __exit__(self, *_: object) -> None:
-        if self._follower is not None:
-            self._state.follower = self._follower
+        state = self._state
+        if self._follower is not None and state.follower is None:
+            state.follower, state.aside = self._follower, None
             settrace(self._follower)
+
+
+class followed:
+    """A block inside of an `unfollowed` one in which anybody's code may run."""
+
+    __slots__ = ("_follower", "_state")
+
+    def __enter__(self) -> None:
+        self._state = state = LOCAL.state
+        self._follower = follower = state.aside
+        if follower is not None:
+            state.follower, state.aside = follower, None
+            settrace(follower)
+
+    def __exit__(self, *_: object) -> None:
+        # Where the block has set another one, that stays: the trace will see it.
+        if self._follower is not None and gettrace() is self._follower:
+            self._state.follower, self._state.aside = None, self._follower
+            settrace(unfollowed.instead)
 
 
 def unseen(function: Callable[P, R]) -> Callable[P, R]:

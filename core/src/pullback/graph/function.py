@@ -7,7 +7,6 @@ import functools
 import time
 import warnings
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -39,7 +38,6 @@ from pullback.graph.signature import (
     variations,
 )
 from pullback.graph.trace_call import Expected, traced
-from pullback.graph.watch import announced
 
 __all__ = ["Function", "function"]
 
@@ -49,7 +47,6 @@ R = TypeVar("R")
 #: How many programs, and signatures that were called once, a function has before new ones run op by
 #: op; and how many values a number has before it is an input.
 LIMIT, VALUES = 8, 3
-_BEFORE = object()  # in place of the result of a call to run op by op, where the next is traced
 #: How many instances of a class with `__slots__` a captured method remembers.
 KEPT = 4
 _NONE: dict[str, Any] = {}
@@ -281,13 +278,10 @@ class Function(Caller, Generic[P, R]):
                 result = MISS if self._eager_because else self._missed(args, kwargs)
             except Late as late:
                 raise late.error from late.error.__cause__
-        if result is MISS or result is _BEFORE:
-            with announced() if result is _BEFORE else nullcontext():
-                return self.run_eagerly(args, kwargs)
-        return cast("R", result)
+        return self.run_eagerly(args, kwargs) if result is MISS else cast("R", result)
 
     def _missed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a call that is traced; MISS or _BEFORE for one to run op by op."""
+        """The result of a call that is traced; MISS for one to run op by op."""
         signature = self._signature(args, kwargs)
         form = self._forms.get(signature.form)
         entry = None if form is None else form.entries.get(signature.key)
@@ -300,7 +294,7 @@ class Function(Caller, Generic[P, R]):
                     return result
             if self._count() < self._options.limit:
                 self._add(signature)
-                return _BEFORE
+                return MISS
             self._fill(signature)
             return MISS
         entry.full = self._count() - (not entry.programs) >= self._options.limit
@@ -357,18 +351,18 @@ class Function(Caller, Generic[P, R]):
     # Capturing -----------------------------------------------------------------------------------
 
     def _capture(self, entry: KnownSignature, signature: Signature) -> Any:
-        """The result of a call that is traced; MISS or _BEFORE if it has to run op by op."""
+        """The result of a call that is traced; MISS if it has to run op by op."""
         try:
             return self._traced(entry, signature)
         except Break as error:
             if self._look_at(signature):
-                return _BEFORE
+                return MISS
             if isinstance(error, Apart):
                 self._leave(entry, error.reason)
                 return MISS
             if error.made and not entry.made:
                 entry.made = True
-                return _BEFORE
+                return MISS
             failure = self._error(error)
             if self._options.strict:
                 raise failure from None
@@ -379,7 +373,7 @@ class Function(Caller, Generic[P, R]):
             return MISS
         except Exception:
             if self._look_at(signature):
-                return _BEFORE
+                return MISS
             raise
 
     def _traced(self, entry: KnownSignature, signature: Signature) -> Any:

@@ -70,7 +70,11 @@ class Number(NamedTuple):
 
 def is_plain(value: object) -> bool:
     """Returns whether a value is one that nothing changes and that holds no other object."""
-    kind = type(value)
+    return is_plain_type(type(value))
+
+
+def is_plain_type(kind: type) -> bool:
+    """The same for a class."""
     return kind in _VALUES or issubclass(kind, (Device, np.generic))
 
 

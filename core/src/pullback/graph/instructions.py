@@ -15,8 +15,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pullback.graph.host import CONTAINERS, INERT, is_a, is_plain
-from pullback.graph.lookup import Unknown
-from pullback.graph.stack import NULL, UNKNOWN, Stack, supers_of
+from pullback.graph.lookup import UNKNOWN, Unknown
+from pullback.graph.stack import NULL, Stack, super_of
 from pullback.tensor import Tensor
 
 _IS_NEWER = sys.version_info >= (3, 12)
@@ -288,8 +288,7 @@ def _load_attr(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> No
 def _load_super_attr(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
     name, is_called = argument
     _, kind, owner = state.pops(3)
-    found = supers_of(frame, [kind, owner])
-    value = state.places.attribute(found[0], name) if len(found) == 1 else UNKNOWN
+    value = state.places.attribute(super_of(frame, [kind, owner]), name)
     _push_callable(state, value, is_called)
 
 

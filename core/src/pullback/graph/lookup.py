@@ -29,7 +29,7 @@ import numpy as np
 from pullback._dispatch.host_state import HostState
 from pullback._once import once_for_each
 from pullback._symbols import HostNumber
-from pullback.graph.host import CONTAINERS, is_a, is_plain
+from pullback.graph.host import CONTAINERS, INERT, is_a, is_plain, is_plain_type
 from pullback.tensor import Tensor
 
 FRAMEWORK = __name__.partition(".")[0]
@@ -69,8 +69,8 @@ class Unknown:
         self.kind = kind
 
 
-#: A value that an instruction has left which is not known.
-LOST = Unknown()
+#: A value that nothing is known of, and one that an instruction has left which is not followed.
+UNKNOWN, LOST = Unknown(), Unknown()
 
 
 def seen_of(value: object) -> tuple[Any, ...]:
@@ -208,6 +208,16 @@ def _is_input(kind: type) -> bool:
     return issubclass(kind, (Tensor, HostNumber, HostState)) or any(
         is_framework(base) and "__pullback_tensor__" in vars(base) for base in kind.__mro__
     )
+
+
+def is_bare(value: object) -> bool:
+    """Returns whether a value is plain or an input of a trace: it has nothing of the user's."""
+    return type(value) in INERT or _is_bare(type(value))
+
+
+@once_for_each
+def _is_bare(kind: type) -> bool:
+    return is_plain_type(kind) or _is_input(kind)
 
 
 def is_iterator(value: object) -> bool:

@@ -25,7 +25,6 @@ from pullback._symbols import Break
 from pullback.graph.host import (
     CHANGEABLE,
     CONTAINERS,
-    INERT,
     Guard,
     contents,
     is_a,
@@ -43,9 +42,9 @@ from pullback.graph.lookup import (
     find,
     found_in,
     in_python,
+    is_bare,
     is_foreign_array,
     is_framework,
-    is_input,
     is_iterator,
     is_simple,
     items_putter,
@@ -141,9 +140,7 @@ class Places:
 
     def register(self, value: object, path: str) -> Any:
         """Notes that an object comes from outside; returns it."""
-        if type(value) in INERT or id(value) in self._known or id(value) in self._made:
-            return value
-        if is_plain(value) or is_input(value):
+        if is_bare(value) or id(value) in self._known or id(value) in self._made:
             return value
         self._known[id(value)] = value, path
         if type(value).__module__ == "decimal":
@@ -363,7 +360,7 @@ class Places:
         Returns:
             The objects from outside that it may find.
         """
-        if type(value) in INERT:
+        if is_bare(value):
             return ()
         if type(value) is Unknown:
             self.check(value)
@@ -372,7 +369,7 @@ class Places:
                 for candidate in value.candidates
                 for each in (candidate, *self.given(candidate, deep=deep, seen=seen))
             )
-        if is_plain(value) or is_input(value) or is_a(value, (ModuleType, type)):
+        if is_a(value, (ModuleType, type)):
             return ()
         seen = set() if seen is None else seen
         if id(value) in seen:

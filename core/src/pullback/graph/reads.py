@@ -20,6 +20,7 @@ from pullback.graph.lookup import (
     ABSENT,
     FRAMEWORK,
     HEAP_TYPE,
+    UNKNOWN,
     Found,
     Unknown,
     find,
@@ -29,6 +30,7 @@ from pullback.graph.lookup import (
     has_own,
     hides_state,
     in_python,
+    is_bare,
     is_data_descriptor,
     is_framework,
     is_input,
@@ -80,7 +82,7 @@ class Reads(Places):
             return self._of_module(owner, name)
         if is_a(owner, type):
             return self._of_class(owner, name)
-        if is_input(owner) or is_plain(owner):
+        if is_bare(owner):
             return Unknown()
         outside = self.is_outside(owner)
         space = space_of(owner)
@@ -340,8 +342,11 @@ class Reads(Places):
 
     def _handed(self, callee: Any, name: str, args: list[Any], named: Any) -> Unknown:
         """Reads what code that is not followed reads of its arguments; its result."""
-        values = [callee, *args, *named] if not is_a(callee, type) else [*args, *named]
-        values = [value for value in values if not is_plain(value) and not is_input(value)]
+        values = [value for value in (*args, *named) if not is_bare(value)]
+        if not is_a(callee, (type, FunctionType)):
+            values.append(callee)
+        elif not values and is_a(callee, FunctionType):
+            return UNKNOWN
         for value in values:
             self.snapshot(value)
             self._draw(value, callee)

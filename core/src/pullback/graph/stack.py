@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.host import is_a, is_plain
-from pullback.graph.lookup import LOST, Unknown, in_python, is_framework_code
+from pullback.graph.lookup import LOST, UNKNOWN, Unknown, in_python, is_framework_code
 from pullback.graph.reads import Reads
 
-#: What lies below a function that is called, and any value that nothing is known of.
-NULL, UNKNOWN = Unknown(), Unknown()
+#: What lies below a function that is called.
+NULL = Unknown()
 
 
 class Stack:
@@ -85,7 +85,7 @@ class Stack:
 
     def hand_over(self, values: list[Any]) -> None:
         """Values go to code that is not followed, and something comes back."""
-        found = [x for value in values if not is_plain(value) for x in self.places.given(value)]
+        found = [x for value in values for x in self.places.given(value)]
         self.push(Unknown(tuple(found)) if found else UNKNOWN)
 
     def ask_truth(self, value: object) -> None:
@@ -100,8 +100,7 @@ class Stack:
         while type(callee) is MethodType:
             callee, args = callee.__func__, [callee.__self__, *args]
         if callee is super:
-            found = supers_of(frame, args)
-            self.push(found[0] if len(found) == 1 else Unknown(tuple(found)))
+            self.push(super_of(frame, args))
             return
         if callee is globals:
             self.push(places.register(frame.f_globals, "globals()"))
@@ -156,8 +155,8 @@ def is_library(space: dict[str, Any]) -> bool:
     return stdlib or top == np.__name__ or top.startswith("namedtuple_")
 
 
-def supers_of(frame: FrameType, args: list[Any]) -> list[super]:
-    """Returns what `super` may give."""
+def super_of(frame: FrameType, args: list[Any]) -> Any:
+    """Returns what `super` gives, as far as that is known."""
     if not args:
         code = frame.f_code
         args = [frame.f_locals.get("__class__"), frame.f_locals.get(code.co_varnames[0])]
@@ -166,4 +165,4 @@ def supers_of(frame: FrameType, args: list[Any]) -> list[super]:
     for given in itertools.product(*seen):
         with contextlib.suppress(TypeError):
             found.append(super(*given))
-    return found
+    return found[0] if len(found) == 1 else Unknown(tuple(found))

@@ -30,8 +30,8 @@ from pullback.graph.watch import Watch
 from pullback.tensor import Tensor
 
 _NUMBERS = itertools.count()
-#: How often a function is traced until all of its code is seen: once, or twice from Python 3.12 on,
-#: and once more where the second run takes another way.
+#: How often a function is traced until all of its code is seen: where something else has set
+#: `sys.settrace` meanwhile, once more.
 _TRIES = 4
 
 
@@ -65,21 +65,40 @@ def traced(
         Break: if the function does what a program cannot do.
         Late: for an error that comes when the function has returned.
     """
-    # What a collection calls is no part of the function; and nearly all that a trace makes ends
-    # with it, without one.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with _UNCOLLECTED:
         for _ in range(_TRIES):
             with suppress(_Missed):
                 return _traced_once(f, name, signature, commit, outside, seen, compares)
-    finally:
-        if collects:
-            gc.enable()
     raise Break(
         "runs where this Python does not say what it runs",
         "capture it where no debugger and no other tool has set sys.settrace meanwhile",
     )
+
+
+class _Uncollected:
+    """Blocks in which no garbage is collected: what a collection calls is no part of a function.
+
+    Nearly all that a trace makes ends with it, without a collection. Where one waits for another
+    rank, others go on meanwhile: the last one that ends has collections come again.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._collected = False
+
+    def __enter__(self) -> None:
+        if not self._count:
+            self._collected = gc.isenabled()
+        self._count += 1
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if self._collected and not self._count:
+            gc.enable()
+
+
+_UNCOLLECTED = _Uncollected()
 
 
 class _Missed(Break):

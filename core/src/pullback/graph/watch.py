@@ -15,7 +15,6 @@ import gc
 import inspect
 import sys
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackType
 from typing import Any
@@ -42,28 +41,6 @@ _FROZEN = weakref.WeakKeyDictionary()
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-@contextlib.contextmanager
-def announced() -> Iterator[None]:
-    """Has the functions that a block runs say what they run when they run again.
-
-    From Python 3.12 on, a function does so from its next call on.
-    """
-    if sys.version_info < (3, 12):
-        yield
-        return
-
-    def called(frame: FrameType, event: str, arg: object) -> None:
-        if not is_framework_code(frame.f_code, frame.f_globals):
-            frame.f_trace_opcodes = True
-
-    before = sys.gettrace()
-    sys.settrace(called)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
 class Watch:
     """Follows one trace.
 
@@ -83,15 +60,13 @@ class Watch:
         self.caller: _Followed | None = None
         #: The framework's code, which is not followed.
         self._framework = dict(_FRAMEWORK)
-        #: Whether instructions have run that were not seen: from Python 3.12 on, those of code that
-        #: runs in a trace for the first time.
+        #: Whether instructions have run that were not seen.
         self.missed = False
         self._before: Any = None
         self._outer: object = None
 
     def __enter__(self) -> None:
         self._before = sys.gettrace()
-        sys._getframe().f_trace_opcodes = True  # which Python 3.12 wants to know before
         state = LOCAL.state
         self._outer, state.follower = state.follower, None
         called = self._called
@@ -135,22 +110,25 @@ class Watch:
                 return self._called(frame, event, arg)
             if code.co_filename == contextlib.__file__ and _is_of_framework(frame):
                 return None
+            if gc.callbacks and _is_of_collector(code):
+                return None
             back = self.state_of(frame.f_back)
             if LOCAL.state.capture is None or (back is None and self._is_apart(frame)):
                 return None
             state = self._states[frame] = _Followed(self, frame, back)
         self.caller = None
-        frame.f_trace_lines = False
-        frame.f_trace_opcodes = True
         return state.step
 
     def _is_apart(self, frame: FrameType) -> bool:
-        """Returns whether a frame is no part of the function: the framework's own, or an import."""
+        """Returns whether a frame is no part of the function.
+
+        The framework's own, and what an import or the collector of garbage calls, is none.
+        """
         if is_library(frame.f_globals) and frame.f_code not in self.places.functions:
             return True
         at = frame.f_back
         while at is not None and at not in self._states:
-            if at.f_code.co_filename.startswith(IMPORTS):
+            if at.f_code.co_filename.startswith(IMPORTS) or _is_of_collector(at.f_code):
                 return True
             at = at.f_back
         return False
@@ -262,6 +240,9 @@ class _Followed(Stack):
             watch.caller = self
             if run is not None:
                 run(self, frame, argument)
+        elif event == "line":
+            # Asked for earlier, from Python 3.13 on they come from the next call of the code on.
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
         elif event == "return":
             self.watch.caller = None
             self.watch.missed |= not self._is_seen
@@ -299,6 +280,11 @@ def _is_of_framework(frame: FrameType) -> bool:
     generator = getattr(frame.f_locals.get("self"), "gen", None)
     block = generator.gi_frame if is_a(generator, GeneratorType) else None
     return block is not None and is_framework_code(block.f_code, block.f_globals)
+
+
+def _is_of_collector(code: CodeType) -> bool:
+    """Returns whether the collector of garbage calls a function, whenever that runs."""
+    return any(getattr(each, "__code__", None) is code for each in gc.callbacks)
 
 
 def _is_of_layer(code: CodeType) -> bool:
