@@ -16,7 +16,7 @@ LEFT_OUT = {
     "to_device",
 }
 #: What an item may not be turned round in: vectors in order, lengths beside what they are of.
-IN_ORDER = {"searchsorted", "ctc_loss"}
+IN_ORDER = {"searchsorted", "ctc_loss", "ctc_loss_gradient"}
 
 
 def turned(value):

@@ -511,4 +511,29 @@ typedef struct {
     double epsilon;
 } GroupNormArgs;
 
+/* `sums` has two rows for each item: those of g and of g * (x - mean) / deviation, by channels. */
+typedef struct {
+    const void *x, *scale, *g;
+    void *dx;
+    double *sums;
+    ptrdiff_t pixels, channels, groups;
+    double epsilon;
+} GroupNormGradientArgs;
+
+/* Logits of (items, frames, classes); `about` has the frames, the number of labels and `length`
+ * labels of each item. One of losses and dx is NULL, and g where dx is. */
+typedef struct {
+    const void *logits;
+    const int64_t *about;
+    const double *g;
+    void *losses, *dx;
+    int32_t *status;
+    ptrdiff_t frames, classes, length, blank;
+} CtcArgs;
+/* Numbers that an item takes: of frames and one more, of six rows of states and those of each frame
+ * where there is a gradient, and of classes. */
+#define CTC_ROOM(args)                                                                             \
+    ((args)->frames + 1 + (2 * (args)->length + 5) * ((args)->dx ? (args)->frames + 7 : 6)         \
+     + (args)->classes)
+
 #endif

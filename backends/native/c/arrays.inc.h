@@ -8,6 +8,7 @@ ARRAY_LOOPS(BODY)
 #include "scans.inc.h"
 #include "selection.inc.h"
 #include "movement.inc.h"
+#include "alignment.inc.h"
 
 #define ENTRY(name, Args) LOOP_NAME(name),
 const Loop TABLE[] = {LOOPS(ENTRY)};

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include "job.h"
 #ifdef PULLBACK_VARIANTS
 #pragma GCC target("avx2,fma,bmi,bmi2")

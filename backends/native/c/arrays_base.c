@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include "job.h"
 #ifdef PULLBACK_VARIANTS
 #pragma GCC optimize("O2")

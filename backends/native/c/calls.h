@@ -36,7 +36,8 @@
     X(cumulative_max) X(cumulative_min)                                                           \
     X(segment_sum) X(scatter_add) X(take) X(reshape) X(concat)                                    \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
-    X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max) X(scatter_min)                    \
+    X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
+    X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
     X(random_bits) X(random_uniform) X(random_normal) X(dropout)
 /* clang-format on */
 

@@ -90,6 +90,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(top_float32, TopArgs) X(top_float64, TopArgs) X(top_int32, TopArgs) X(top_int64, TopArgs)   \
     X(running_max_float32, ScanArgs) X(running_max_float64, ScanArgs)                             \
     X(running_min_float32, ScanArgs) X(running_min_float64, ScanArgs)                             \
+    X(ctc_float32, CtcArgs) X(ctc_float64, CtcArgs)                                               \
     X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                                              \
     X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)
 
@@ -131,6 +132,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
     X(narrow, NarrowArgs) X(elements, ElementsArgs)                                               \
     X(group_norm_float32, GroupNormArgs) X(group_norm_float64, GroupNormArgs)                     \
+    X(group_norm_gradient_float32, GroupNormGradientArgs)                                         \
+    X(group_norm_gradient_float64, GroupNormGradientArgs)                                         \
     X(variance_float32, RowwiseArgs) X(variance_float64, RowwiseArgs)                             \
     X(logsumexp_float32, RowwiseArgs) X(logsumexp_float64, RowwiseArgs)                           \
     X(draw_bits32, DrawArgs) X(draw_bits64, DrawArgs) X(draw_float32, DrawArgs)                   \

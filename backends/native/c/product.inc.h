@@ -136,8 +136,12 @@ static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matr
                     terms.b = b.strips + j * inner + k * TILE_COLUMNS;
                     terms.step_b = TILE_COLUMNS;
                 } else if (b.column != 1 || wide % WIDTH) {
-                    pack_panel(terms.b, b.column, b.row, wide, depth, TILE_COLUMNS, strip);
-                    terms.b = strip, terms.step_b = TILE_COLUMNS;
+                    /* As wide as the vectors that a tile of so many columns reads. */
+                    const ptrdiff_t held = (wide + WIDTH - 1) / WIDTH * WIDTH;
+                    if (!run || columns > TILE_COLUMNS) /* else its zeros are still there */
+                        clear_panel(wide, least(DEPTH, inner), held, strip);
+                    copy_panel(terms.b, b.column, b.row, wide, depth, held, strip);
+                    terms.b = strip, terms.step_b = held;
                 } else if (keeps(height, wide) && height > TILE_ROWS) {
                     terms.keep = strip;
                 }

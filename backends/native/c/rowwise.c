@@ -92,39 +92,109 @@ static int is_for_channels(PyObject *parameter, PyObject *x, ptrdiff_t channels)
             && size(parameter) == channels);
 }
 
-KERNEL(group_norm) {
-    (void)module;
+/* What both kernels of groups of channels ask for: items, channels, groups and epsilon. */
+typedef struct {
+    ptrdiff_t items, channels, groups;
+    double epsilon;
+} Groups;
+
+/* 0 where NumPy has to do it, and with an error set. */
+static int are_groups(PyObject *const *x, Py_ssize_t count, PyObject *names, Groups *found) {
     PyObject *wanted = attribute(x, count, names, "groups");
     PyObject *axis = attribute(x, count, names, "axis");
     if (count != 3 || !wanted || !axis || !PyArray_CheckExact(x[0])
         || !PyArray_ISCARRAY_RO(as_array(x[0])) || PyArray_NDIM(as_array(x[0])) < 2 || !size(x[0])
         || (PyArray_TYPE(as_array(x[0])) != NPY_FLOAT
             && PyArray_TYPE(as_array(x[0])) != NPY_DOUBLE))
-        return NUMPY_FALLBACK(group_norm);
-    int ndim = PyArray_NDIM(as_array(x[0])), wide = PyArray_TYPE(as_array(x[0])) == NPY_DOUBLE;
-    ptrdiff_t channels = PyArray_DIM(as_array(x[0]), ndim - 1);
-    ptrdiff_t items = PyArray_DIM(as_array(x[0]), 0), groups = PyLong_AsSsize_t(wanted);
-    double epsilon = ATTRIBUTE(epsilon);
-    if (PyErr_Occurred())
-        return NULL;
-    if (PyLong_AsLong(axis) != ndim - 1 || channels > MOST_CHANNELS || groups < 1
-        || channels % groups || !is_for_channels(x[1], x[0], channels)
-        || !is_for_channels(x[2], x[0], channels))
-        return NUMPY_FALLBACK(group_norm);
-    PyObject *y = new_array_of(PyArray_TYPE(as_array(x[0])), PyArray_ITEMSIZE(as_array(x[0])), ndim,
-                               PyArray_DIMS(as_array(x[0])));
+        return 0;
+    int ndim = PyArray_NDIM(as_array(x[0]));
+    found->items = PyArray_DIM(as_array(x[0]), 0);
+    found->channels = PyArray_DIM(as_array(x[0]), ndim - 1);
+    found->groups = PyLong_AsSsize_t(wanted);
+    found->epsilon = ATTRIBUTE(epsilon);
+    return !PyErr_Occurred() && PyLong_AsLong(axis) == ndim - 1 && found->channels <= MOST_CHANNELS
+        && found->groups >= 1 && found->channels % found->groups == 0
+        && is_for_channels(x[1], x[0], found->channels);
+}
+
+static PyObject *like(PyObject *x) {
+    return new_array_of(PyArray_TYPE(as_array(x)), PyArray_ITEMSIZE(as_array(x)),
+                        PyArray_NDIM(as_array(x)), PyArray_DIMS(as_array(x)));
+}
+
+KERNEL(group_norm) {
+    (void)module;
+    Groups of;
+    int fits = are_groups(x, count, names, &of) && is_for_channels(x[2], x[0], of.channels);
+    if (!fits)
+        return PyErr_Occurred() ? NULL : NUMPY_FALLBACK(group_norm);
+    PyObject *y = like(x[0]);
     if (!y)
         return NULL;
+    ptrdiff_t each = size(x[0]) / of.items;
     GroupNormArgs args = {.x = data(x[0]),
                           .scale = x[1] == Py_None ? NULL : data(x[1]),
                           .offset = x[2] == Py_None ? NULL : data(x[2]),
                           .y = data(y),
-                          .pixels = size(x[0]) / items / channels,
-                          .channels = channels,
-                          .groups = groups,
-                          .epsilon = epsilon};
-    ptrdiff_t each = size(x[0]) / items;
-    return unless(run_loop(wide ? LOOP_group_norm_float64 : LOOP_group_norm_float32, &args, items,
-                           1 + PIECE / each, 30 + 0.8 * (double)each),
+                          .pixels = each / of.channels,
+                          .channels = of.channels,
+                          .groups = of.groups,
+                          .epsilon = of.epsilon};
+    int wide = PyArray_TYPE(as_array(x[0])) == NPY_DOUBLE;
+    return unless(run_loop(wide ? LOOP_group_norm_float64 : LOOP_group_norm_float32, &args,
+                           of.items, 1 + PIECE / each, 30 + 0.8 * (double)each),
                   y);
+}
+
+/* The sums over items: of one row of `sums` of each. */
+static PyObject *over_items(PyObject *x, const Groups *of, const double *sums) {
+    npy_intp shape[] = {of->channels};
+    int wide = PyArray_TYPE(as_array(x)) == NPY_DOUBLE;
+    PyObject *totals =
+        new_array_of(PyArray_TYPE(as_array(x)), PyArray_ITEMSIZE(as_array(x)), 1, shape);
+    for (ptrdiff_t c = 0; totals && c < of->channels; c++) {
+        double total = 0.0;
+        for (ptrdiff_t item = 0; item < of->items; item++)
+            total += sums[2 * item * of->channels + c];
+        if (wide)
+            ((double *)data(totals))[c] = total;
+        else
+            ((float *)data(totals))[c] = (float)total;
+    }
+    return totals;
+}
+
+KERNEL(group_norm_gradient) {
+    (void)module;
+    Groups of;
+    int fits = are_groups(x, count, names, &of) && PyArray_CheckExact(x[2])
+            && PyArray_ISCARRAY_RO(as_array(x[2]))
+            && PyArray_TYPE(as_array(x[2])) == PyArray_TYPE(as_array(x[0]))
+            && same_shape(x[2], x[0]);
+    if (!fits)
+        return PyErr_Occurred() ? NULL : NUMPY_FALLBACK(group_norm_gradient);
+    PyObject *dx = like(x[0]), *dscale = NULL, *doffset = NULL;
+    double *sums = dx ? PyMem_Malloc((size_t)(2 * of.items * of.channels) * sizeof *sums) : NULL;
+    if (sums) {
+        ptrdiff_t each = size(x[0]) / of.items;
+        GroupNormGradientArgs args = {.x = data(x[0]),
+                                      .scale = x[1] == Py_None ? NULL : data(x[1]),
+                                      .g = data(x[2]),
+                                      .dx = data(dx),
+                                      .sums = sums,
+                                      .pixels = each / of.channels,
+                                      .channels = of.channels,
+                                      .groups = of.groups,
+                                      .epsilon = of.epsilon};
+        int wide = PyArray_TYPE(as_array(x[0])) == NPY_DOUBLE;
+        if (!run_loop(wide ? LOOP_group_norm_gradient_float64 : LOOP_group_norm_gradient_float32,
+                      &args, of.items, 1 + PIECE / each, 40 + 1.5 * (double)each)) {
+            dscale = over_items(x[0], &of, sums + of.channels);
+            doffset = over_items(x[0], &of, sums);
+        }
+    } else if (dx) {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(sums);
+    return triple(dx, dscale, doffset);
 }

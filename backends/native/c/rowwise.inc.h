@@ -55,53 +55,111 @@ VARIANCE(float64, double)
 LOGSUMEXP(float32, float, exp32)
 LOGSUMEXP(float64, double, exp64)
 
-/* Groups of channels: the sums of each channel, and from them those of its group. */
+/* Stores the total of each group, over `elements`, for each of its channels. */
+static inline void total_groups(double *sums, ptrdiff_t channels, ptrdiff_t width,
+                                double elements) {
+    for (ptrdiff_t c = 0; c < channels; c += width) {
+        double total = 0.0;
+        for (ptrdiff_t i = 0; i < width; i++)
+            total += sums[c + i];
+        for (ptrdiff_t i = 0; i < width; i++)
+            sums[c + i] = total / elements;
+    }
+}
+
+/* Groups of channels: the sums of each channel, and from them those of its group. The means of the
+ * groups, and 1 / their deviations, for each channel. */
 #define GROUP_NORM(type, T, ROOT)                                                                  \
+    static void group_moments_##type(const T *restrict x, ptrdiff_t pixels, ptrdiff_t channels,    \
+                                     ptrdiff_t width, double epsilon, T *restrict means,           \
+                                     T *restrict spreads) {                                        \
+        double sums[MOST_CHANNELS], elements = (double)(pixels * width);                           \
+        for (ptrdiff_t c = 0; c < channels; c++)                                                   \
+            sums[c] = 0.0;                                                                         \
+        for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                       \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t c = 0; c < channels; c++)                                               \
+                sums[c] += (double)x[pixel * channels + c];                                        \
+        }                                                                                          \
+        total_groups(sums, channels, width, elements);                                             \
+        for (ptrdiff_t c = 0; c < channels; c++)                                                   \
+            means[c] = (T)sums[c], sums[c] = 0.0;                                                  \
+        for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                       \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t c = 0; c < channels; c++) {                                             \
+                T away = x[pixel * channels + c] - means[c];                                       \
+                sums[c] += (double)away * (double)away;                                            \
+            }                                                                                      \
+        }                                                                                          \
+        total_groups(sums, channels, width, elements);                                             \
+        for (ptrdiff_t c = 0; c < channels; c++)                                                   \
+            spreads[c] = (T)1 / ROOT((T)sums[c] + (T)epsilon);                                     \
+    }                                                                                              \
     LOOP(group_norm_##type, GroupNormArgs) {                                                       \
         ptrdiff_t channels = args->channels, pixels = args->pixels;                                \
-        ptrdiff_t width = channels / args->groups;                                                 \
         const T *scale = args->scale, *offset = args->offset;                                      \
-        double sums[MOST_CHANNELS], elements = (double)(pixels * width);                           \
         T means[MOST_CHANNELS], factors[MOST_CHANNELS], summands[MOST_CHANNELS];                   \
         for (ptrdiff_t item = from; item < to; item++) {                                           \
             const T *restrict x = (const T *)args->x + item * pixels * channels;                   \
             T *restrict y = (T *)args->y + item * pixels * channels;                               \
-            for (ptrdiff_t c = 0; c < channels; c++)                                               \
-                sums[c] = 0.0;                                                                     \
-            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
-                _Pragma("omp simd")                                                                \
-                for (ptrdiff_t c = 0; c < channels; c++)                                           \
-                    sums[c] += (double)x[pixel * channels + c];                                    \
-            }                                                                                      \
-            for (ptrdiff_t c = 0; c < channels; c += width) {                                      \
-                double total = 0.0;                                                                \
-                for (ptrdiff_t i = 0; i < width; i++)                                              \
-                    total += sums[c + i];                                                          \
-                for (ptrdiff_t i = 0; i < width; i++)                                              \
-                    means[c + i] = (T)(total / elements), sums[c + i] = 0.0;                       \
-            }                                                                                      \
-            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
-                _Pragma("omp simd")                                                                \
-                for (ptrdiff_t c = 0; c < channels; c++) {                                         \
-                    T away = x[pixel * channels + c] - means[c];                                   \
-                    sums[c] += (double)away * (double)away;                                        \
-                }                                                                                  \
-            }                                                                                      \
-            for (ptrdiff_t c = 0; c < channels; c += width) {                                      \
-                double total = 0.0;                                                                \
-                for (ptrdiff_t i = 0; i < width; i++)                                              \
-                    total += sums[c + i];                                                          \
-                T spread = (T)1 / ROOT((T)(total / elements) + (T)args->epsilon);                  \
-                for (ptrdiff_t i = c; i < c + width; i++) {                                        \
-                    factors[i] = scale ? spread * scale[i] : spread;                               \
-                    summands[i] = offset ? offset[i] : (T)0;                                       \
-                }                                                                                  \
+            group_moments_##type(x, pixels, channels, channels / args->groups, args->epsilon,      \
+                                 means, factors);                                                  \
+            for (ptrdiff_t c = 0; c < channels; c++) {                                             \
+                factors[c] = scale ? factors[c] * scale[c] : factors[c];                           \
+                summands[c] = offset ? offset[c] : (T)0;                                           \
             }                                                                                      \
             for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
                 _Pragma("omp simd")                                                                \
                 for (ptrdiff_t c = 0; c < channels; c++)                                           \
                     y[pixel * channels + c] =                                                      \
                         (x[pixel * channels + c] - means[c]) * factors[c] + summands[c];           \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    /* dx = (h - mean(h) - y * mean(h * y)) / deviation, where h is g * scale and y normalized. */ \
+    LOOP(group_norm_gradient_##type, GroupNormGradientArgs) {                                      \
+        ptrdiff_t channels = args->channels, pixels = args->pixels;                                \
+        ptrdiff_t width = channels / args->groups;                                                 \
+        const T *scale = args->scale;                                                              \
+        double levels[MOST_CHANNELS], slopes[MOST_CHANNELS], elements = (double)(pixels * width);  \
+        T means[MOST_CHANNELS], spreads[MOST_CHANNELS], factors[MOST_CHANNELS];                    \
+        T falls[MOST_CHANNELS], shifts[MOST_CHANNELS];                                             \
+        for (ptrdiff_t item = from; item < to; item++) {                                           \
+            const T *restrict x = (const T *)args->x + item * pixels * channels;                   \
+            const T *restrict g = (const T *)args->g + item * pixels * channels;                   \
+            T *restrict dx = (T *)args->dx + item * pixels * channels;                             \
+            double *sums = args->sums + 2 * item * channels;                                       \
+            group_moments_##type(x, pixels, channels, width, args->epsilon, means, spreads);       \
+            for (ptrdiff_t c = 0; c < channels; c++)                                               \
+                levels[c] = slopes[c] = 0.0;                                                       \
+            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t c = 0; c < channels; c++) {                                         \
+                    T away = x[pixel * channels + c] - means[c], slope = g[pixel * channels + c];  \
+                    levels[c] += (double)slope;                                                    \
+                    slopes[c] += (double)slope * (double)away;                                     \
+                }                                                                                  \
+            }                                                                                      \
+            for (ptrdiff_t c = 0; c < channels; c++) {                                             \
+                double factor = scale ? (double)scale[c] : 1.0;                                    \
+                slopes[c] *= (double)spreads[c];                                                   \
+                sums[c] = levels[c], sums[channels + c] = slopes[c];                               \
+                levels[c] *= factor, slopes[c] *= factor;                                          \
+                factors[c] = (T)(factor * (double)spreads[c]);                                     \
+            }                                                                                      \
+            total_groups(levels, channels, width, elements);                                       \
+            total_groups(slopes, channels, width, elements);                                       \
+            for (ptrdiff_t c = 0; c < channels; c++) {                                             \
+                falls[c] = (T)(slopes[c] * (double)spreads[c] * (double)spreads[c]);               \
+                shifts[c] = (T)(levels[c] * (double)spreads[c]);                                   \
+            }                                                                                      \
+            for (ptrdiff_t pixel = 0; pixel < pixels; pixel++) {                                   \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t c = 0; c < channels; c++) {                                         \
+                    T away = x[pixel * channels + c] - means[c];                                   \
+                    dx[pixel * channels + c] =                                                     \
+                        g[pixel * channels + c] * factors[c] - shifts[c] - away * falls[c];        \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
     }

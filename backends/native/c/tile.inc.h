@@ -297,12 +297,23 @@ TRANSPOSE_BY(4)
 TRANSPOSE_BY(8)
 #endif
 
-/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k; 0 for the i up to
- * `wide`. */
-static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count,
+/* out[k * wide + i] = x[i * row + k * column] for `count` i and `inner` k. */
+static void copy_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count,
                        ptrdiff_t inner, ptrdiff_t wide, float *out) {
     ptrdiff_t i = 0;
-    if (row == 1) {
+    if (row == 1 && count < 4 * WIDTH) {
+        /* A call of memcpy would take longer than such a copy. */
+        const ptrdiff_t fours = count / 4 * 4;
+        for (ptrdiff_t k = 0; k < inner; k++) {
+            const float *from = x + k * column;
+            float *to = out + k * wide;
+            for (i = 0; i < fours; i += 4)
+                *(Four *)(to + i) = *(const Four *)(from + i);
+            for (; i < count; i++)
+                to[i] = from[i];
+        }
+        i = count;
+    } else if (row == 1) {
         for (ptrdiff_t k = 0; k < inner; k++)
             memcpy(out + k * wide, x + k * column, (size_t)count * sizeof(float));
         i = count;
@@ -313,9 +324,23 @@ static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_
     } else if (column == 1 && count >= 4) {
         transpose_by_4(x, row, i = count, inner, wide, out);
     }
-    for (; i < wide; i++)
+    for (; i < count; i++)
         for (ptrdiff_t k = 0; k < inner; k++)
-            out[k * wide + i] = i < count ? x[i * row + k * column] : 0.0f;
+            out[k * wide + i] = x[i * row + k * column];
+}
+
+/* The i from `count` up to `wide` are 0, for `inner` k. */
+static void clear_panel(ptrdiff_t count, ptrdiff_t inner, ptrdiff_t wide, float *out) {
+    for (ptrdiff_t k = 0; count < wide && k < inner; k++)
+        for (ptrdiff_t i = count; i < wide; i++)
+            out[k * wide + i] = 0.0f;
+}
+
+/* Both. */
+static void pack_panel(const float *x, ptrdiff_t row, ptrdiff_t column, ptrdiff_t count,
+                       ptrdiff_t inner, ptrdiff_t wide, float *out) {
+    copy_panel(x, row, column, count, inner, wide, out);
+    clear_panel(count, inner, wide, out);
 }
 
 /* The tiles of x of (rows, inner), one after the other; in each the elements (i, k) at k *

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pullback_conformance.samples.normalization import group_gradient
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -198,6 +199,51 @@ def test_group_norm(dtype, instructions):
                         np.testing.assert_allclose(
                             found.astype(float), y.astype(float), rtol=0, atol=40 * close
                         )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_group_norm_gradient(dtype, instructions):
+    # The pack takes 1,024 channels at most, and the channels last.
+    for shape in [(2, 8), (3, 5, 12), (2, 7, 9, 16), (1, 40, 40, 4), (2, 3, 1024), (2, 3, 1026)]:
+        channels = shape[-1]
+        for mean in (0, 100):
+            x = (normal(*shape) * 2 + np.float32(mean)).astype(dtype)
+            g = normal(*shape).astype(dtype)
+            for groups in (1, 2, channels // 2, channels):
+                for scale in (None, normal(channels).astype(dtype)):
+                    how = {"groups": groups, "epsilon": 1e-5}
+                    exact = group_gradient(
+                        *(None if a is None else a.astype(np.longdouble) for a in (x, scale, g)),
+                        **how,
+                    )
+                    # Where a group has few elements, its differences are near the rounding of x.
+                    elements = x.size // shape[0] // groups
+                    close = (1 + mean) * (1e-6 if dtype == "float32" else 1e-14) * 300
+                    for axis in (x.ndim - 1, 1):
+                        given = (np.moveaxis(x, -1, axis), scale, np.moveaxis(g, -1, axis))
+                        found = _native.group_norm_gradient(*given, axis=axis, **how)
+                        assert [one.dtype for one in found] == [x.dtype] * 3
+                        found = (np.moveaxis(found[0], axis, -1), *found[1:])
+                        for one, other in zip(found, exact, strict=True):
+                            if elements > 2:
+                                size = 1 + np.abs(other).max()
+                                assert np.abs(one - other).max() <= close * size
+
+
+def test_products_of_few_columns(instructions):
+    # Fewer columns than a vector has, and than a strip: both are copied beside zeros.
+    sizes = [(4, 3000, 4), (1, 700, 3), (20, 600, 5), (50, 257, 7), (7, 300, 2), (3, 1000, 12)]
+    for rows, inner, columns in [*sizes, (9, 300, 17), (30, 520, 33), (5, 400, 63)]:
+        a, b = normal(inner, rows), normal(inner, columns)
+        exact = a.T.astype(float) @ b.astype(float)
+        size = np.abs(a.T).astype(float) @ np.abs(b).astype(float)
+        for left in (a.T, np.ascontiguousarray(a.T)):
+            for right in (b, np.asfortranarray(b)):
+                y = _native.matmul(left, right)
+                assert np.all(np.abs(y - exact) <= 1e-6 * size)
+        # A row has the same bits whatever rows are beside it.
+        if rows > 2 and instructions != "base":  # there BLAS computes them
+            np.testing.assert_array_equal(_native.matmul(a[:, :2].T, b), _native.matmul(a.T, b)[:2])
 
 
 def test_batch_norm_far_from_zero():

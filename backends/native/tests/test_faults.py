@@ -45,6 +45,9 @@ SPLIT = {
     ),
     "layer_norm": lambda: pb.layer_norm(X, ROW, ROW),
     "layer_norm_gradient": lambda: pb.ops.layer_norm_gradient(X, ROW, X[:, :1], X[:, :1], X),
+    "group_norm_gradient": lambda: pb.ops.group_norm_gradient(
+        X.reshape(64, -1, X.shape[1]), ROW, X.reshape(64, -1, X.shape[1]), groups=2
+    ),
     "rms_norm": lambda: pb.rms_norm(X, ROW),
     "batch_norm": lambda: pb.batch_norm(X, ROW, ROW),
     "batch_norm_inference": lambda: pb.batch_norm_inference(X, ROW, ROW, ROW, ROW),

@@ -33,6 +33,10 @@ WORK = {
     "batch_norm_gradient": lambda: gradient(
         lambda x, s: pb.batch_norm(x, s, None, axis=-1)[0], LARGE, ROWS
     ),
+    "group_norm_gradient": lambda: gradient(
+        lambda x, s: pb.group_norm(x, s, None, groups=4), LARGE.reshape(16, 64, 512), ROWS
+    ),
+    "thin matmul": lambda: pb.matmul(LARGE.reshape(-1, 4).T, LARGE.reshape(-1, 4)),
     "lstm": lambda: pb.lstm(
         LARGE.reshape(64, 16, 512), LARGE[:64, :32], LARGE[:64, 32:64], LARGE[:512, :128] / 9,
         LARGE[:32, :128] / 9, None,

@@ -194,7 +194,11 @@ def canonical_axes(axes: Any, ndim: int) -> Shape | None:
         return None
     if not isinstance(axes, (tuple, list)):
         return (canonical_axis(axes, ndim),)
-    canonical = sorted(canonical_axis(axis, ndim) for axis in axes)
+    canonical = [
+        axis if type(axis) is int and 0 <= axis < ndim else canonical_axis(axis, ndim)
+        for axis in axes
+    ]
+    canonical.sort()
     for first, second in itertools.pairwise(canonical):
         if first == second:
             raise errors.AxisError(f"axis {first} is named twice in {tuple(axes)}")

@@ -65,10 +65,11 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     "matmul": ("float32", "bfloat16", "float64"),
     **dict.fromkeys(
         (
-            "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum", "group_norm",
-            "log_softmax", "log_softmax_gradient", "logsumexp", "max", "mean", "min", "nextafter",
-            "prod", "scatter_add", "segment_sum", "softmax", "softmax_gradient", "std", "sum",
-            "var", "vector_norm",
+            "ctc_loss", "ctc_loss_gradient", "cumulative_max", "cumulative_min", "cumulative_prod",
+            "cumulative_sum", "group_norm", "group_norm_gradient", "log_softmax",
+            "log_softmax_gradient", "logsumexp", "max", "mean", "min", "nextafter", "prod",
+            "scatter_add", "segment_sum", "softmax", "softmax_gradient", "std", "sum", "var",
+            "vector_norm",
         ),
         ("float32", "float64"),
     ),

@@ -37,6 +37,29 @@ def _ctc(
     return np.array(losses, logits.dtype)
 
 
+def _ctc_slopes(
+    logits: Array, labels: Array, logit_lengths: Array, label_lengths: Array, g: Array, *,
+    blank: int = 0,
+) -> Array:  # fmt: skip
+    """Softmax less the share of the paths through each class, of those that fit."""
+    shares = np.exp(logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True)))
+    slopes = np.zeros_like(logits)
+    blank %= logits.shape[-1]
+    for item in range(logits.shape[0]):
+        wanted = labels[item, : label_lengths[item]].tolist()
+        frames = int(logit_lengths[item])
+        total, through = logits.dtype.type(0), np.zeros_like(logits[item])
+        for path in product(range(logits.shape[-1]), repeat=frames):
+            if _collapsed(path, blank) == wanted:
+                chance = np.prod([shares[item, t, k] for t, k in enumerate(path)])
+                total += chance
+                for t, k in enumerate(path):
+                    through[t, k] += chance
+        if total:
+            slopes[item, :frames] = ((shares[item] - through / total) * g[item])[:frames]
+    return slopes
+
+
 def _size(logits: Array, *rest: Array, **_: object) -> Array:
     """The scores of all frames add up."""
     worst = 2 * np.abs(logits).max(initial=0) + np.log(logits.shape[-1]) + 2
@@ -45,6 +68,11 @@ def _size(logits: Array, *rest: Array, **_: object) -> Array:
 
 def _lengths(*values: int) -> Array:
     return np.array(values, np.int32)
+
+
+def _slopes_size(logits: Array, *rest: Array, **_: object) -> Array:
+    sizes = _size(logits) * np.abs(rest[-1])
+    return np.broadcast_to(sizes[:, None, None], logits.shape)
 
 
 _LABELS = integers(1, 3, 2, 2)
@@ -88,3 +116,39 @@ suite(
         errors.InputValueError, normal(2, 4, 3), _LABELS, _lengths(4, 4), _lengths(1, 1), blank=3
     ),
 )
+suite(
+    "ctc_loss_gradient",
+    _ctc_slopes,
+    scale=_slopes_size,
+    without={
+        "large": "the reference takes one step at a time",
+        "sizes": "there may be fewer frames and labels than lengths say",
+    },
+)(
+    call(
+        normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4, 3), _lengths(2, 1), normal(2, seed=5)
+    ),
+    call(
+        normal(2, 4, 3), np.array([[0, 0], [1, 0]], np.int32), _lengths(4, 4), _lengths(2, 2),
+        normal(2, seed=5), blank=-1, note="repeated labels",
+    ),
+    call(
+        normal(2, 3, 3), np.array([[1, 2], [1, 2]]), _lengths(3, 2), _lengths(0, 2),
+        normal(2, seed=5), note="no labels, and as many as frames",
+    ),
+    rough(
+        normal(2, 3, 3), np.array([[1, 1], [1, 2]]), _lengths(2, 1), _lengths(2, 2),
+        normal(2, seed=5), note="too few frames",
+    ),
+    call(
+        normal(1, 3, 3), integers(1, 3, 1, 0), _lengths(3), _lengths(0), normal(1), note="length 0"
+    ),
+    call(normal(0, 3, 3), integers(1, 3, 0, 2), _lengths(), _lengths(), normal(0), note="empty"),
+    call(
+        normal(1, 0, 3), integers(1, 3, 1, 1), _lengths(0), _lengths(1), normal(1),
+        note="no frames",
+    ),
+    wrong(
+        errors.ShapeError, normal(2, 4, 3), _LABELS, _lengths(4, 4), _lengths(1, 1), normal(3)
+    ),
+)  # fmt: skip

@@ -220,6 +220,49 @@ suite("group_norm", _group_norm, scale=_grouped_size)(
     wrong(errors.ShapeError, normal(5), None, None, groups=1),
     wrong(errors.ShapeError, normal(2, 4), normal(3), None, groups=2),
 )
+
+
+def group_gradient(
+    x: Array, scale: Array, g: Array, *, groups: int, axis: int = -1, epsilon: float = 1e-5,
+    size: bool = False,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """That of layer normalization, of each group of each item."""
+    last, g = np.moveaxis(x, axis, -1), np.moveaxis(g, axis, -1)
+    channels = last.shape[-1]
+    dx, dscale, doffset = np.empty_like(last), np.zeros(channels), np.zeros(channels)
+    width = channels // groups
+    rule = _gradient_size if size else layer_gradient
+    for item in range(last.shape[0]):
+        for first in range(0, channels if last.size else 0, width):
+            at = (item, ..., slice(first, first + width))
+            part = last[at].reshape(-1, width)
+            spread = np.sqrt(((part - part.mean()) ** 2).mean() + epsilon)
+            factors = np.broadcast_to(1.0 if scale is None else scale[first : first + width],
+                                      part.shape)  # fmt: skip
+            found = rule(
+                part[None], factors, part.mean().reshape(1, 1, 1), (1 / spread).reshape(1, 1, 1),
+                g[at].reshape(1, -1, width), axis=(1, 2),
+            )  # fmt: skip
+            dx[at] = found[0].reshape(last[at].shape)
+            dscale[first : first + width] += found[1].reshape(-1, width).sum(0)
+            doffset[first : first + width] += found[2].reshape(-1, width).sum(0)
+    return np.moveaxis(dx, -1, axis), dscale, doffset
+
+
+def _group_gradient_size(*x: Array, **how: Any) -> tuple[Array, Array, Array]:
+    return group_gradient(*x, **how, size=True)
+
+
+suite("group_norm_gradient", group_gradient, scale=_group_gradient_size)(
+    call(normal(2, 3, 6), normal(6, seed=1), normal(2, 3, 6, seed=2), groups=2),
+    call(normal(2, 4, 3, 3), normal(4), normal(2, 4, 3, 3, seed=2), groups=2, axis=1),
+    call(normal(2, 3, 4), None, normal(2, 3, 4, seed=2), groups=1, epsilon=0.1),
+    call(normal(0, 4), None, normal(0, 4), groups=2, note="no items"),
+    call(normal(2, 0, 4), normal(4), normal(2, 0, 4), groups=2, note="nothing to normalize"),
+    wrong(errors.ShapeError, normal(2, 3, 5), None, normal(2, 3, 5), groups=2),
+    wrong(errors.ShapeError, normal(2, 4), normal(3), normal(2, 4), groups=2),
+    wrong(errors.ShapeError, normal(2, 4), None, normal(4), groups=2),
+)
 suite("instance_norm", _instance_norm, scale=_instance_size)(
     call(normal(2, 5, 3), normal(3, seed=1), normal(3, seed=2)),
     call(normal(2, 3, 4, 2), None, normal(3), axis=1, epsilon=0.1),

@@ -11,6 +11,7 @@ from pullback.ops.nn.activations import mish_gradient as mish_gradient
 from pullback.ops.nn.activations import relu_gradient as relu_gradient
 from pullback.ops.nn.activations import sigmoid_gradient as sigmoid_gradient
 from pullback.ops.nn.activations import silu_gradient as silu_gradient
+from pullback.ops.nn.alignment import ctc_loss_gradient as ctc_loss_gradient
 from pullback.ops.nn.attention import (
     scaled_dot_product_attention_gradient as scaled_dot_product_attention_gradient,
 )
@@ -20,6 +21,7 @@ from pullback.ops.nn.convolution import conv_kernel_gradient as conv_kernel_grad
 from pullback.ops.nn.losses import (
     sparse_softmax_cross_entropy_gradient as sparse_softmax_cross_entropy_gradient,
 )
+from pullback.ops.nn.normalization import group_norm_gradient as group_norm_gradient
 from pullback.ops.nn.normalization import layer_norm_gradient as layer_norm_gradient
 from pullback.ops.nn.normalization import rms_norm_gradient as rms_norm_gradient
 from pullback.ops.nn.pooling import avg_pool_gradient as avg_pool_gradient

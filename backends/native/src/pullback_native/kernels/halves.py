@@ -19,6 +19,7 @@ IN_FLOAT32 = (
     *("cumulative_max", "cumulative_min", "top_k", "segment_sum", "var", "std", "logsumexp"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient", "group_norm"),
+    *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient"),
     *(
         "avg_pool",
         "max_pool",

@@ -8,6 +8,7 @@ from pullback import array_api
 from pullback.plugins.records import Kernel
 from pullback_numpy.kernels import (
     activations,
+    alignment,
     attention,
     batch_normalization,
     convolution,
@@ -56,6 +57,7 @@ KERNELS: dict[str, Kernel] = {
     **gelu.KERNELS,
     **pointwise.KERNELS,
     **softmax.KERNELS,
+    **alignment.KERNELS,
     **convolution.KERNELS,
     **pooling.KERNELS,
     **resizing.KERNELS,

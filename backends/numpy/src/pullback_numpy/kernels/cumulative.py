@@ -35,6 +35,8 @@ def _cumulative_sum(x: Array, *, axis: int, dtype: DType, include_initial: bool)
 
 
 def _in_blocks(combine: np.ufunc, x: Array, axis: int) -> Array:
+    if x.shape[axis] <= _SHORT:
+        return combine.accumulate(x, axis)
     return np.moveaxis(_long(combine, np.moveaxis(x, axis, -1)), -1, axis)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from pullback.plugins.records import Kernel
 from pullback_numpy import products
 from pullback_numpy.half import narrowed, widened
+from pullback_numpy.kernels.reductions import KERNELS as REDUCTIONS
 from pullback_numpy.kernels.reductions import tree_sum
-from pullback_numpy.typing import Array, Sizes
+from pullback_numpy.typing import Array, DType, Sizes
 
 
 def _is_half(x: Array) -> bool:
@@ -84,7 +85,12 @@ def _eigvals(x: Array) -> Array:
 
 
 def _diagonal(x: Array, *, offset: int) -> Array:
-    return np.diagonal(x, offset, -2, -1)
+    return x.diagonal(offset, -2, -1)
+
+
+def _trace(x: Array, *, offset: int, dtype: DType) -> Any:
+    line = x.diagonal(offset, -2, -1)
+    return REDUCTIONS["sum"](line, axis=(line.ndim - 1,), dtype=dtype, keepdims=False)
 
 
 def _outer(x1: Array, x2: Array) -> Array:
@@ -170,6 +176,7 @@ KERNELS: dict[str, Kernel] = {
     "outer": _outer,
     "svdvals": _in_float32(_svdvals),
     "tensordot": _tensordot,
+    "trace": _trace,
     "vecdot": _vecdot,
     "vector_norm": _vector_norm,
 }

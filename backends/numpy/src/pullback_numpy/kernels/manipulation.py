@@ -158,6 +158,10 @@ def _triangle(x: Array, k: int) -> Array:
     return (_below if small else _below.__wrapped__)(rows, columns, k)
 
 
+#: Up to so many places along all axes their sources are looked up one by one.
+_FEW_PLACES = 32
+
+
 def _pad(
     x: Array,
     *,
@@ -166,6 +170,12 @@ def _pad(
     constant_values: Any,
 ) -> Array:
     shape = tuple([a + size + b for size, (a, b) in zip(x.shape, pad_width, strict=True)])
+    if mode != "constant" and sum(shape) <= _FEW_PLACES and x.size:
+        source = PAD_SOURCES[mode]
+        for axis, (size, (a, b)) in enumerate(zip(x.shape, pad_width, strict=True)):
+            if a or b:
+                x = x.take([source(i, size) for i in range(-a, size + b)], axis)
+        return x
     result = np.zeros(shape, x.dtype) if mode == "constant" else np.empty(shape, x.dtype)
     if constant_values:
         result.fill(constant_values)

@@ -199,8 +199,33 @@ def _group_norm(
     return narrowed(affine(y, scale, offset, (axis,)), x)
 
 
+def _group_norm_gradient(
+    x: Array, scale: Array | None, g: Array, *, groups: int, axis: int, epsilon: float
+) -> tuple[Array, ...]:
+    w, h = widened(x), widened(g)
+    if not x.size:
+        nothing = np.zeros(x.shape[axis], x.dtype)
+        return x, nothing, nothing
+    # In any order of channels where there is one group.
+    place = axis if groups == 1 else 1
+    moved, slopes = np.moveaxis(w, axis, place), np.moveaxis(h, axis, place)
+    rows = moved.reshape(x.shape[0] * groups, -1)
+    _, center, spread = _layer_norm(rows, None, None, axis=(1,), epsilon=epsilon)
+    scaled = slopes if scale is None else slopes * laid_out(scale, moved.shape, (place,))
+    dx = _layer_norm_gradient(rows, None, center, spread, scaled.reshape(rows.shape), axis=(1,))[0]
+    y = rows - center
+    y *= spread
+    y = y.reshape(moved.shape)
+    y *= slopes
+    others = others_of(y, (place,))
+    dscale, doffset = _over_rows(y, others), _over_rows(slopes, others)
+    dx = np.moveaxis(dx.reshape(moved.shape), place, axis)
+    return narrowed(dx, x), narrowed(np.asarray(dscale), x), narrowed(np.asarray(doffset), x)
+
+
 KERNELS: dict[str, Kernel] = {
     "group_norm": _group_norm,
+    "group_norm_gradient": _group_norm_gradient,
     "layer_norm": _layer_norm,
     "layer_norm_gradient": _layer_norm_gradient,
     "rms_norm": _rms_norm,

@@ -249,16 +249,21 @@ def _count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Any:
 def _squares(x: Array, axis: Any, keepdims: bool) -> Any:
     """The sum of squared distances from the mean of few elements, in double precision.
 
-    So the mean is as good as exact, and needs no correction.
+    So the mean of narrower ones is as good as exact, and needs no correction.
     """
+    count = _count(x, axis)
     away = x.astype(np.float64)
-    away -= _add(away, axis, None, None, True) / _count(x, axis)
+    away -= _add(away, axis, None, None, True) / count
+    if x.itemsize == 8:
+        # The mean is rounded to a digit of x, which may be large beside the distances.
+        away -= _add(away, axis, None, None, True) / count
     np.multiply(away, away, out=away)
     return _add(away, axis, None, None, keepdims)
 
 
 def _is_few(x: Array, axis: Any, correction: float) -> bool:
-    few = x.ndim > 0 and 0 < x.size <= _SMALL and x.dtype.kind != "c" and x.itemsize < 8
+    most = _SMALL if x.itemsize < 8 else _FEW
+    few = x.ndim > 0 and 0 < x.size <= most and x.dtype.kind != "c"
     return few and _count(x, axis) > correction
 
 

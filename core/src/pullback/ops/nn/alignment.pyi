@@ -12,3 +12,12 @@ def ctc_loss(
     *,
     blank: int = 0,
 ) -> Tensor: ...
+def ctc_loss_gradient(
+    logits: TensorLike,
+    labels: TensorLike,
+    logit_lengths: TensorLike,
+    label_lengths: TensorLike,
+    g: TensorLike,
+    *,
+    blank: int = 0,
+) -> Tensor: ...

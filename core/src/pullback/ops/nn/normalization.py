@@ -318,6 +318,70 @@ def group_norm(
     return narrowed(affine(y, scale, offset, (axis,)), x)
 
 
+def _group_gradient_shapes(
+    x: Shape, scale: Shape | None, g: Shape, *, axis: int, groups: int, **_: object
+) -> list[Shape]:
+    """The shape of x, and that of its channels, twice."""
+    _grouped_shape(x, scale, None, axis=axis, groups=groups)
+    check_parameter("g", g, x)
+    return [x, (x[axis],), (x[axis],)]
+
+
+@op(
+    shape=_group_gradient_shapes,
+    dtype=gradient_dtypes,
+    accuracy=ACCUMULATED,
+    outputs=("x_gradient", "scale_gradient", "offset_gradient"),
+    normalize=checked(_group_gradient_shapes),
+    public=False,
+)
+def group_norm_gradient(
+    x: Tensor,
+    scale: Tensor | None,
+    g: Tensor,
+    *,
+    groups: int,
+    axis: Axis = -1,
+    epsilon: float = 1e-5,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of `group_norm` with respect to x, scale and offset.
+
+    Args:
+        x: the input of the op.
+        scale: the input of the op.
+        g: the gradient with respect to the result.
+        groups: the number of groups of neighboring channels.
+        axis: the axis of the channels.
+        epsilon: added to the variance.
+
+    >>> x, g = [[1.0, 3.0, 0.0, 2.0]], [[1.0, 1.0, 0.0, 0.0]]
+    >>> gradients = pb.ops.group_norm_gradient(x, None, g, groups=2, epsilon=0.0)
+    >>> [gradient.tolist() for gradient in gradients]
+    [[[0.0, 0.0, 0.0, 0.0]], [-1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]]
+    """
+    order = (0, axis, *(i for i in range(1, x.ndim) if i != axis))
+    shape = tuple(x.shape[i] for i in order)
+    grouped = (shape[0], groups, math.prod(shape[1:]) // groups)
+    wide, h = permute_dims(widened(x), order), permute_dims(widened(g), order)
+    rows = reshape(wide, grouped)
+    center = mean(rows, axis=-1, keepdims=True)
+    centered = rows - center
+    spread = 1 / sqrt(mean(centered * centered, axis=-1, keepdims=True) + epsilon)
+    others = (0, *range(2, x.ndim))
+    dscale = sum(h * reshape(centered * spread, shape), axis=others)
+    scaled = h if scale is None else h * parameter_along(scale, shape, (1,))
+    dx, _, _ = layer_norm_gradient(rows, None, center, spread, reshape(scaled, grouped))
+    dx = permute_dims(reshape(dx, shape), tuple(map(order.index, range(x.ndim))))
+    return narrowed(dx, x), narrowed(dscale, x), narrowed(sum(h, axis=others), x)
+
+
+@group_norm.vjp("x", "scale", "offset")
+def _(
+    g: Tensor, x: Tensor, scale: Tensor | None, groups: int, axis: int, epsilon: float
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return group_norm_gradient(x, scale, g, groups=groups, axis=axis, epsilon=epsilon)
+
+
 @op(
     shape=_grouped_shape,
     dtype=real_floating,

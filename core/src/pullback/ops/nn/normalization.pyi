@@ -45,6 +45,15 @@ def group_norm(
     axis: Axis = -1,
     epsilon: float = 1e-05,
 ) -> Tensor: ...
+def group_norm_gradient(
+    x: TensorLike,
+    scale: TensorLike | None,
+    g: TensorLike,
+    *,
+    groups: int,
+    axis: Axis = -1,
+    epsilon: float = 1e-05,
+) -> tuple[Tensor, Tensor, Tensor]: ...
 def instance_norm(
     x: TensorLike,
     scale: TensorLike | None = None,

@@ -111,8 +111,8 @@ def sgd_update(
     Raises:
         ShapeError: if the shapes differ.
 
-    >>> pb.ops.sgd_update([1.0, 2.0], [10.0, 10.0], 0.1).tolist()
-    [0.0, 1.0]
+    >>> pb.ops.sgd_update([1.0, 2.0], [2.0, 4.0], 0.5).tolist()
+    [0.0, 0.0]
     """
     p, g = widened(parameter), decayed(parameter, gradient, weight_decay)
     return narrowed(p - g * learning_rate, parameter)
