@@ -37,7 +37,7 @@ class _Lattice:
         emitted = np.take_along_axis(log_y, places, axis=2)
         self.emitted = np.maximum(emitted, log_y.dtype.type(_NEVER), out=emitted)
         self.lasting: Any = lengths[:, None] > np.arange(frames)
-        self.all_last: list[bool] = list(self.lasting.all(axis=0))
+        self.all_last: Any = self.lasting.all(axis=0)
         last = 2 * counts[:, None].astype(np.int64)
         state = np.arange(states)
         self.is_end = (state == last) | (state == last - 1)
