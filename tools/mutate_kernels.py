@@ -4,15 +4,16 @@
     uv run tools/mutate_kernels.py numpy --count 500 --seed 7
     uv run tools/mutate_kernels.py numpy --show
 
-A mutant is one random change of a function, as `tools/mutate.py` makes them. The first argument
-says what is changed: the kernels of the NumPy backend, those of `pullback.array_api`, the bodies
-and gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass makes the
-checks of a quick run, and notes which of them call which function (`--map` keeps it). Then each
-mutant has a process forked from this one, which makes the quick checks that call its function,
-those that take least first, and then those of the full runs of the ops that call it most, until
-one fails. A full run of an op is looked through when the first mutant needs it. Each outcome is a
-line of `--results` at once, so that an interrupted run goes on where it was. Nothing is written
-into the sources.
+A mutant is one random change of a function, as `mutants.py` makes them. The first argument says
+what is changed: the kernels of the NumPy backend, those of `pullback.array_api`, the bodies and
+gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass makes the
+checks of a quick run, and notes which of them run which statement (`--map` keeps it). Then each
+mutant has a process forked from this one, which makes the quick checks that run its statement, one
+of each kind first and those that take least before others, until one fails. If none does, a second
+process makes checks of the full runs of the ops that run it most. A full run of an op is looked
+through when the first mutant needs it. Each outcome is a line of `--results` at once, so that an
+interrupted run goes on where it was, and `--again` judges the survivors once more, with the checks
+that there are now. Nothing is written into the sources.
 
 Code at the top of a module is not looked at.
 """
@@ -21,9 +22,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import inspect
-import json
-import os
 import pickle
 import random
 import time
@@ -32,12 +30,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-from mutate import Mutant, in_a_child, mutants_of, outermost
+from mutants import Mutant, Results, exchanged, in_a_child, mutants_of, options, sources
+from probes import Probes
 
 import pullback as pb
 from pullback import array_api
@@ -45,6 +44,7 @@ from pullback.devices import Device, as_device
 from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS
 from pullback_conformance import runner
+from pullback_conformance.compare import ConformanceError
 from pullback_conformance.mode import Mode
 from pullback_conformance.plan import Item
 from pullback_conformance.process import ProcessState
@@ -53,12 +53,17 @@ from pullback_conformance.samples import load
 from pullback_numpy import NumPyBackend
 
 #: A mutant whose checks take longer has made something endless.
-ENDLESS = 180.0
-#: The ops whose full runs judge a mutant, those that call its function most.
+ENDLESS = 120.0
+#: The ops whose full runs judge a mutant, those whose quick checks run its statement most.
 ROWS = 5
+#: So many checks of the full run of an op are looked through.
+SOME = 400
 QUICK, FULL = "quick", "full"
 #: What the checks of a mutant found, as the status of their process; 1 is any other end.
-OUTCOMES = {10: QUICK, 11: FULL, 12: "none", 13: "none in time"}
+NOTICED, UNNOTICED, ENDED = 10, 12, 13
+#: Its samples and checks.
+KIT = "conformance/src/pullback_conformance"
+Array = np.ndarray[Any, Any]
 
 
 class Target(NamedTuple):
@@ -113,106 +118,32 @@ TARGETS = {
 
 #: A check of a row: quick or full, the row and the number of the check in it.
 Place = tuple[str, str, int]
-#: The file, the first line, the name of a function, and the columns of its code.
-Key = tuple[object, ...]
 
 
-def key_of(code: CodeType) -> Key:
-    """Tells one function from another, also two of one line."""
-    return (code.co_filename, code.co_firstlineno, code.co_qualname, crc32(code.co_linetable))
+class Ran(NamedTuple):
+    """What the checks of a row run: their names, numbers, seconds and, for each probe, a bit."""
 
-
-def functions_of(paths: Iterable[str]) -> list[FunctionType]:
-    """The functions of files and folders that are alive."""
-    folders = tuple(str(Path(path).resolve()) for path in paths)
-    gc.unfreeze()
-    return [
-        one
-        for one in gc.get_objects()
-        if type(one) is FunctionType and one.__code__.co_filename.startswith(folders)
-    ]
-
-
-def _parameters(code: CodeType) -> tuple[str, str]:
-    """The parameters of a function as it has them, and the arguments that hand them on."""
-    names = list(code.co_varnames)
-    count, alone = code.co_argcount, code.co_kwonlyargcount
-    plain, keywords, rest = names[:count], names[count : count + alone], names[count + alone :]
-    rest = [name if name.isidentifier() else "_it" for name in rest]
-    parameters, given = list(plain), list(plain)
-    if code.co_posonlyargcount:
-        parameters.insert(code.co_posonlyargcount, "/")
-    if code.co_flags & inspect.CO_VARARGS:
-        parameters.append(f"*{rest[0]}")
-        given.append(f"*{rest.pop(0)}")
-    elif keywords:
-        parameters.append("*")
-    parameters += keywords
-    given += [f"{name}={name}" for name in keywords]
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        parameters.append(f"**{rest[0]}")
-        given.append(f"**{rest[0]}")
-    return ", ".join(parameters), ", ".join(given)
-
-
-class Watch:
-    """Notes which functions are called: each, once, by a code that stands in for its own."""
-
-    def __init__(self, functions: Iterable[FunctionType]) -> None:
-        self.seen: set[Key] = set()
-        self._codes = [(one, one.__code__, self._first(one)) for one in functions]
-
-    def _first(self, function: FunctionType) -> CodeType:
-        """Code that notes the call, puts the function's own code back and runs it.
-
-        It has the parameters of the function, which dispatch looks at.
-        """
-        own = function.__code__
-        free = [f"_free{i:03}" for i in range(len(own.co_freevars))]
-        parameters, given = _parameters(own)
-        text = f"def outer({', '.join(free)}):\n def first({parameters}):\n"
-        text += f"  return 'seen'({given})\n  {'; '.join(free) or 'pass'}\n"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a string is no function
-            module = compile(text, own.co_filename, "exec")
-        (outer,) = (x for x in module.co_consts if isinstance(x, CodeType))
-        (first,) = (x for x in outer.co_consts if isinstance(x, CodeType))
-
-        def seen(*args: Any, **kwargs: Any) -> Any:
-            function.__code__ = own
-            self.seen.add(key_of(own))
-            return function(*args, **kwargs)
-
-        constants = tuple(seen if x == "seen" else x for x in first.co_consts)
-        return first.replace(co_consts=constants)
-
-    def arm(self) -> None:
-        """Begins anew."""
-        self.seen.clear()
-        for function, _, first in self._codes:
-            function.__code__ = first
-
-    def end(self) -> None:
-        """Puts all code back."""
-        for function, own, _ in self._codes:
-            function.__code__ = own
+    checks: list[str]
+    numbers: Array
+    seconds: Array
+    bits: Array
 
 
 class Survey:
-    """The checks that call a function, of quick runs of all rows and of full runs of some."""
+    """What checks run: those of quick runs of all rows, and some of full runs of some rows."""
 
     def __init__(self, target: Target, path: Path) -> None:
         self.target, self.path = target, path
         self.device = target.device()
         load()
-        self.functions = functions_of(target.paths)
+        self.probes = Probes(sources(map(Path, target.paths)))
         self.plans: dict[tuple[str, str], list[Item]] = {}
-        #: For each row that has been looked through, the seconds of its checks.
-        self.rows: dict[tuple[str, str], list[float]] = {}
-        #: For each function, the checks that call it and pass as it is.
-        self.callers: dict[Key, list[Place]] = {}
+        self.rows: dict[tuple[str, str], Ran] = {}
+        #: The map is of these sources only.
+        self.of = crc32(b"".join(map(Path.read_bytes, sources(map(Path, (*target.paths, KIT))))))
         if path.exists():
-            self.rows, self.callers = pickle.loads(path.read_bytes())
+            of, rows = pickle.loads(path.read_bytes())
+            self.rows = rows if of == self.of else {}
 
     def plan(self, run: str, row: str) -> list[Item]:
         """The checks of a row."""
@@ -228,44 +159,64 @@ class Survey:
             return
         found = self.path.with_suffix(".part")
         in_a_child(partial(self._look, missing, found), 36000)
-        rows, callers = pickle.loads(found.read_bytes())
-        self.rows |= rows
-        for key, places in callers.items():
-            self.callers.setdefault(key, []).extend(places)
-        found.write_bytes(pickle.dumps((self.rows, self.callers)))
+        self.rows |= pickle.loads(found.read_bytes())
+        found.write_bytes(pickle.dumps((self.of, self.rows)))
         found.replace(self.path)
 
     def _look(self, wanted: list[tuple[str, str]], path: Path) -> int:
-        watch = Watch(self.functions)
-        rows: dict[tuple[str, str], list[float]] = {}
-        callers: dict[Key, list[Place]] = {}
-        failed = 0
+        warnings.simplefilter("ignore")
+        self.probes.plant()
+        hits = np.frombuffer(self.probes.hits, np.uint8)
+        rows = {}
+        failed = []
         for run, row in wanted:
-            took = rows[run, row] = []
-            for number, item in enumerate(self.plan(run, row)):
-                watch.arm()
-                began = time.perf_counter()
-                right = passes(item)
-                took.append(time.perf_counter() - began)
-                failed += not right
-                for key in watch.seen if right else ():
-                    callers.setdefault(key, []).append((run, row, number))
-            watch.end()
+            checks, numbers, seconds, bits = [], [], [], []
+            plan = self.plan(run, row)
+            for number in range(len(plan)) if run == QUICK else some(plan):
+                hits[:] = 0
+                began = time.process_time()
+                if passes(plan[number]):
+                    checks.append(plan[number].check)
+                    numbers.append(number)
+                    seconds.append(time.process_time() - began)
+                    bits.append(np.packbits(hits))
+                else:
+                    failed.append((row, plan[number].check))
+            shape = (len(bits), -(-len(hits) // 8))
+            packed = np.array(bits, np.uint8).reshape(shape)
+            rows[run, row] = Ran(checks, np.array(numbers, int), np.array(seconds), packed)
             self.device.backend.clear_caches()
             self.plans.pop((run, row), None)
-        path.write_bytes(pickle.dumps((rows, callers)))
+        path.write_bytes(pickle.dumps(rows))
         if failed:
-            print(f"{failed} checks fail without a change, and judge nothing")
+            print(f"{len(failed)} checks fail without a change, and judge nothing: {failed[:9]}")
         return 0
 
-    def ordered(self, places: list[Place]) -> list[Place]:
-        """Quick checks, those that take least first; of a full run one of each kind, then any."""
-        if places and places[0][0] == QUICK:
-            return sorted(places, key=lambda place: self.rows[place[:2]][place[2]])
-        random.Random(0).shuffle(places)
-        kinds = {(row, self.plan(run, row)[n].check): (run, row, n) for run, row, n in places}
-        first = set(kinds.values())
-        return sorted(places, key=lambda place: place not in first)
+    def runs(self, run: str, probe: int) -> list[Place]:
+        """The checks of a run that run a probe, first one of each kind, quick ones before others.
+
+        A kind is an op and a check, and of these the ones that take least come first.
+        """
+        found = []
+        for (which, row), ran in self.rows.items():
+            if which == run and len(ran.numbers):
+                at = np.flatnonzero(ran.bits[:, probe >> 3] & (128 >> (probe & 7)))
+                found += [(ran.seconds[i], row, ran.checks[i], int(ran.numbers[i])) for i in at]
+        seen = set()
+        turns = []
+        for took, row, check, number in sorted(found):
+            turns.append(((row, check) in seen, took, (run, row, number)))
+            seen.add((row, check))
+        return [place for *_, place in sorted(turns)]
+
+
+def some(plan: list[Item]) -> list[int]:
+    """The numbers of some checks of a full run: of each kind first, then any."""
+    order = random.Random(0).sample(range(len(plan)), len(plan))
+    kinds = {(plan[n].check, plan[n].sample): n for n in order}
+    first = [*kinds.values()][:SOME]
+    rest = [n for n in order if n not in set(first)]
+    return (first + rest)[:SOME]
 
 
 def passes(item: Item) -> bool:
@@ -274,20 +225,6 @@ def passes(item: Item) -> bool:
         return runner.attempt(item) is None
     except runner.TierError:
         return True
-
-
-def pairs(mutant: Mutant) -> tuple[CodeType, CodeType] | None:
-    """The code of the function that a mutant changes, before and after."""
-    source = mutant.path.read_bytes()
-    path = str(mutant.path.resolve())
-    try:
-        after = outermost(mutant.applied(source).decode(), path)
-    except SyntaxError:
-        return None
-    for old, new in zip(outermost(source.decode(), path), after, strict=False):
-        if old.co_qualname == new.co_qualname and old != new:
-            return old, new
-    return None
 
 
 def nested(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
@@ -302,29 +239,25 @@ def nested(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
 
 
 def judge(
-    survey: Survey,
-    changed: list[tuple[CodeType, CodeType]],
-    stages: dict[str, list[Place]],
-    seconds: float,
+    survey: Survey, changed: list[tuple[CodeType, CodeType]], places: list[Place], seconds: float
 ) -> int:
-    """Makes the checks with the changed code; the status says which run noticed."""
+    """Makes checks with the changed code, until one fails; the status says what was seen."""
     warnings.simplefilter("ignore")
     state = ProcessState()
     replaced = dict(changed)
-    for one in survey.functions:
+    for one in survey.probes.functions:
         one.__code__ = replaced.get(one.__code__, one.__code__)
-    end = time.perf_counter() + seconds
-    for status, places in zip((10, 11), stages.values(), strict=True):
-        for run, row, number in places:
-            if not passes(survey.plan(run, row)[number]):
-                return status
-            if time.perf_counter() > end:
-                return 13
-        try:
-            state.check("the mutant")
-        except Exception:
-            return status
-    return 12
+    end = time.process_time() + seconds
+    for run, row, number in places:
+        if not passes(survey.plan(run, row)[number]):
+            return NOTICED
+        if time.process_time() > end:
+            return ENDED
+    try:
+        state.check("the mutant")
+    except ConformanceError:
+        return NOTICED
+    return UNNOTICED
 
 
 def campaign(options: argparse.Namespace) -> None:
@@ -334,102 +267,80 @@ def campaign(options: argparse.Namespace) -> None:
     rows = [row for row in (BACKEND, *OPS) if not options.ops or row in options.ops.split(",")]
     rows = [row for row in rows if row == BACKEND or OPS[row].tier in survey.device.backend.tiers]
     survey.look((QUICK, row) for row in rows)
-    done = {row["mutant"] for row in results(options.results)}
-    every = list(mutants_of(map(Path, target.paths)))
-    print(f"{len(every)} changes, {len(survey.callers)} functions called by quick checks")
-    random.Random(options.seed).shuffle(every)
+    results = Results(options.results)
+    left = set(results.left()) if options.again else set()
+    gc.collect()
+    gc.freeze()  # what a process only reads need not be copied for it
     count = 0
-    for mutant in every:
+    for mutant in drawn(map(Path, target.paths), options.seed):
         if count == options.count:
             break
-        pair = pairs(mutant)
+        at = survey.probes.at(mutant.path, (mutant.lines[0], mutant.columns[0]))
+        if at is None or not survey.runs(QUICK, at[1]):
+            continue  # no quick check calls its function
+        pair = exchanged(mutant)
         if pair is None:
             continue
-        codes = list(nested(*pair))
-        # The innermost function is the one that has changed.
-        key = next(
-            (key_of(old) for old, _ in reversed(codes) if key_of(old) in survey.callers), None
-        )
-        if key is None:
-            continue  # nothing calls it in a quick run
         count += 1
-        if str(mutant) in done:
+        if str(mutant) in results.rows and str(mutant) not in left:
             continue
         began = time.monotonic()
-        by, number = outcome(survey, key, codes, options.seconds)
-        row = {
-            "by": by,
-            "mutant": str(mutant),
-            "checks": number,
-            "s": round(time.monotonic() - began, 1),
-        }
-        with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        by, checks = outcome(survey, at, [*nested(*pair)], options.seconds)
+        results.add(mutant, by, began, checks)
+
+
+def drawn(paths: Iterable[Path], seed: int) -> list[Mutant]:
+    """All mutants in a random order, that a change of the sources leaves to all others."""
+    seen: Counter[str] = Counter()
+    every = []
+    for mutant in mutants_of(paths):
+        name = f"{mutant.path} {mutant.change}"
+        seen[name] += 1
+        every.append((random.Random(f"{seed} {name} {seen[name]}").random(), len(every), mutant))
+    return [mutant for *_, mutant in sorted(every)]
 
 
 def outcome(
-    survey: Survey, key: Key, codes: list[tuple[CodeType, CodeType]], seconds: float
+    survey: Survey, at: tuple[int, int], codes: list[tuple[CodeType, CodeType]], seconds: float
 ) -> tuple[str, int]:
-    """Which run notices a mutant, and the number of checks that there are of its function."""
-
-    def stages(*runs: str) -> dict[str, list[Place]]:
-        found = {run: [place for place in survey.callers[key] if place[0] == run] for run in runs}
-        return {run: survey.ordered(places) for run, places in found.items()}
-
-    def judged(stages: dict[str, list[Place]]) -> str:
-        for run, row in {place[:2]: None for places in stages.values() for place in places}:
+    """Which run notices a mutant, and the number of checks that there are of its statement."""
+    number = 0
+    ended = False
+    for run in (QUICK, FULL):
+        if run == FULL:
+            # The ops whose quick checks run the statement most, or else call its function.
+            close = survey.runs(QUICK, at[0]) or survey.runs(QUICK, at[1])
+            of_rows = Counter(place[1] for place in close)
+            survey.look((FULL, row) for row, _ in of_rows.most_common(ROWS))
+        places = survey.runs(run, at[0])
+        number += len(places)
+        if not places:
+            continue
+        for _, row, _ in places:
             survey.plan(run, row)
-        gc.freeze()  # what a process only reads need not be copied for it
-        work = partial(judge, survey, codes, {QUICK: [], FULL: [], **stages}, seconds)
-        status = os.waitstatus_to_exitcode(in_a_child(work, ENDLESS))
-        return OUTCOMES.get(status, f"{next(reversed(stages))}, by its process")
-
-    quick = stages(QUICK)
-    by = judged(quick)
-    number = len(quick[QUICK])
-    if by.startswith("none"):
-        of_rows = Counter(place[1] for place in quick[QUICK])
-        survey.look((FULL, row) for row, _ in of_rows.most_common(ROWS))
-        full = stages(FULL)
-        number += len(full[FULL])
-        by = judged(full)
-    return by, number
-
-
-def results(path: Path) -> list[dict[str, Any]]:
-    """The outcomes so far."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def show(path: Path) -> None:
-    """Prints the survivors, and how many mutants each run noticed."""
-    rows = results(path)
-    for row in rows:
-        if row["by"].startswith("none"):
-            print(f"{row['mutant']} ({row['by']}; {row['checks']} checks)")
-    print(f"{len(rows)} mutants: {dict(Counter(row['by'] for row in rows))}")
+        status = in_a_child(partial(judge, survey, codes, places, seconds), ENDLESS)
+        if status not in (UNNOTICED, ENDED):
+            return run if status == NOTICED else f"{run}, by its process", number
+        ended |= status == ENDED
+    if not number:
+        return "none: no check runs it", 0
+    return "none in time" if ended else "none", number
 
 
 def main() -> None:
     """Runs the campaign."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(str(__doc__), 500, "mutants.TARGET.jsonl")
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--map", type=Path, help="default: mutants.TARGET.map")
-    parser.add_argument("--results", type=Path, help="default: mutants.TARGET.jsonl")
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the checks of a mutant")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of the checks of a mutant")
     parser.add_argument("--ops", default="", help="the ops whose checks judge; all by default")
-    parser.add_argument("--show", action="store_true", help="print what the results say")
-    options = parser.parse_args()
-    options.map = options.map or Path(f"mutants.{options.target}.map")
-    options.results = options.results or Path(f"mutants.{options.target}.jsonl")
-    if options.show:
-        show(options.results)
+    parser.add_argument("--again", action="store_true", help="judge the survivors once more")
+    given = parser.parse_args()
+    given.map = given.map or Path(f"mutants.{given.target}.map")
+    given.results = given.results or Path(f"mutants.{given.target}.jsonl")
+    if given.show:
+        Results(given.results).show()
     else:
-        campaign(options)
+        campaign(given)
 
 
 if __name__ == "__main__":

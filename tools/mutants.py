@@ -1,0 +1,245 @@
+"""Random changes of functions, for `mutate.py` and `mutate_kernels.py`.
+
+A mutant is one change: a comparison, an arithmetic or a boolean operator, a number, a condition
+turned round, two arguments exchanged, a statement or a result left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import json
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import CodeType
+from zlib import crc32
+
+#: What stands for what. Each is wrong nearly everywhere.
+COMPARED = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in",
+}  # fmt: skip
+COMPUTED = {ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*",
+            ast.Mod: "+", ast.BitOr: "&", ast.BitAnd: "|", ast.Pow: "*"}  # fmt: skip
+#: Functions of array libraries that take one another's place.
+EXCHANGED = dict([pair for a, b in (
+    ("maximum", "minimum"), ("max", "min"), ("floor", "ceil"), ("any", "all"), ("sin", "cos"),
+    ("add", "subtract"), ("less", "greater"), ("exp", "expm1"), ("log", "log1p"),
+    ("zeros", "ones"), ("float32", "float64"), ("left_shift", "right_shift"), ("sum", "mean"),
+    ("argmax", "argmin"), ("logical_and", "logical_or"), ("shape", "strides"),
+) for pair in ((a, b), (b, a))])  # fmt: skip
+
+
+class Mutant:
+    """One change: `text` in place of the source between two offsets of a file."""
+
+    def __init__(self, path: Path, node: ast.AST, text: str, kind: str) -> None:
+        self.path, self.text, self.kind = path, text, kind
+        self.lines = (node.lineno, node.end_lineno)
+        self.columns = (node.col_offset, node.end_col_offset)
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.lines[0]}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """What is changed, without the place."""
+        return f"{self.kind}: {' '.join(self.before().split())} -> {self.text}"
+
+    def offsets(self, source: bytes) -> tuple[int, int]:
+        """The begin and the end of the change, in bytes."""
+        starts = [0]
+        for line in source.splitlines(keepends=True):
+            starts.append(starts[-1] + len(line))
+        begin, end = (starts[n - 1] + c for n, c in zip(self.lines, self.columns, strict=True))
+        return begin, end
+
+    def before(self) -> str:
+        """The text that is replaced."""
+        source = self.path.read_bytes()
+        begin, end = self.offsets(source)
+        return source[begin:end].decode()
+
+    def applied(self, source: bytes) -> bytes:
+        """The file with the change."""
+        begin, end = self.offsets(source)
+        # As many lines as before: functions are told apart by the lines that they are on.
+        lines = b"\\\n" * source.count(b"\n", begin, end)
+        return source[:begin] + self.text.encode() + lines + source[end:]
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The changes of one node: what kind, and the new text."""
+    match node:
+        case ast.Compare(ops=[operator], left=left, comparators=[right]) if (
+            type(operator) in COMPARED
+        ):
+            new = COMPARED[type(operator)]
+            yield "comparison", f"({ast.unparse(left)} {new} {ast.unparse(right)})"
+        case ast.BinOp(op=operator, left=left, right=right) if type(operator) in COMPUTED:
+            new = COMPUTED[type(operator)]
+            yield "arithmetic", f"({ast.unparse(left)} {new} {ast.unparse(right)})"
+        case ast.BoolOp(op=operator, values=values):
+            new = " and " if isinstance(operator, ast.Or) else " or "
+            yield "boolean", f"({new.join(f'({ast.unparse(value)})' for value in values)})"
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield "boolean", f"bool({ast.unparse(operand)})"
+        case ast.Constant(value=bool(value)):
+            yield "constant", str(not value)
+        case ast.Constant(value=int(value)):
+            yield "off by one", str(value + 1)
+        case ast.Constant(value=float(value)):
+            yield "number", repr(value * 1.5 if value else 1.0)
+        case ast.Attribute(value=owner, attr=name, ctx=ast.Load()) if name in EXCHANGED:
+            yield "function", f"{ast.unparse(owner)}.{EXCHANGED[name]}"
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            parts = (ast.unparse(orelse), ast.unparse(test), ast.unparse(body))
+            yield "condition", "({} if {} else {})".format(*parts)
+        case ast.Call(func=function, args=[first, second, *rest], keywords=keywords) if not (
+            isinstance(first, ast.Starred) or isinstance(second, ast.Starred)
+        ):
+            call = ast.Call(function, [second, first, *rest], keywords)
+            yield "arguments", ast.unparse(call)
+        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+            yield "statement", "pass"
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield "statement", "pass"
+        case ast.Return(value=value) if value is not None and not (
+            isinstance(value, ast.Constant) and value.value is None
+        ):
+            yield "result", "return None"
+
+
+def left_out(tree: ast.Module) -> set[ast.AST]:
+    """The nodes that no test can notice: annotations, messages, what is for type checkers."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.AnnAssign(annotation=annotation) | ast.arg(annotation=annotation):
+                found |= set(ast.walk(annotation)) if annotation else set()
+            case ast.FunctionDef(returns=returns) if returns is not None:
+                found |= set(ast.walk(returns))
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.JoinedStr() | ast.Raise():
+                found |= set(ast.walk(node))
+            case ast.Assign(value=ast.BinOp(op=ast.BitOr())):
+                found |= set(ast.walk(node))  # a type of several
+    return found
+
+
+def sources(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files of files and folders, in order."""
+    for given in paths:
+        yield from sorted(given.rglob("*.py")) if given.is_dir() else [given]
+
+
+def mutants_of(paths: Iterable[Path]) -> Iterator[Mutant]:
+    """Every change of every file, those in folders too."""
+    for path in sources(paths):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        skipped = left_out(tree)
+        for node in ast.walk(tree):
+            if node not in skipped:
+                for kind, text in changes(node):
+                    yield Mutant(path, node, text, kind)
+
+
+def outermost(source: str, path: str) -> list[CodeType]:
+    """The code of the functions and methods of a file, in order; not of functions in functions."""
+    found: list[CodeType] = []
+    waiting = [compile(source, path, "exec")]
+    while waiting:
+        for constant in waiting.pop(0).co_consts:
+            if isinstance(constant, CodeType):
+                inside = constant.co_flags & inspect.CO_OPTIMIZED
+                (found if inside else waiting).append(constant)
+    return found
+
+
+def exchanged(mutant: Mutant) -> tuple[CodeType, CodeType] | None:
+    """The code of the outermost function that a mutant changes, before and after; None for none."""
+    source = mutant.path.read_bytes()
+    path = str(mutant.path.resolve())
+    try:
+        after = outermost(mutant.applied(source).decode(), path)
+    except SyntaxError:
+        return None
+    for old, new in zip(outermost(source.decode(), path), after, strict=False):
+        # Lines and constants are compared as well: a change is in one function alone.
+        if old.co_qualname == new.co_qualname and old != new:
+            return old, new
+    return None
+
+
+def key_of(code: CodeType) -> str:
+    """Tells one function from another, also two of one line."""
+    columns = crc32(code.co_linetable)
+    return f"{code.co_filename}|{code.co_firstlineno}|{code.co_qualname}|{columns}"
+
+
+def in_a_child(work: Callable[[], int], seconds: float) -> int:
+    """The status of a process of its own that does the work; 1 if it takes too long."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setsid()
+            status = work()
+        finally:
+            os._exit(status)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 1
+
+
+class Results:
+    """The outcomes of mutants, one a line of a file, so that an interrupted run goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, dict[str, object]] = {}
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            # The last line of a mutant is the one that counts.
+            self.rows = {row["mutant"]: row for row in map(json.loads, lines)}
+
+    def add(self, mutant: Mutant, by: str, began: float, checks: int) -> None:
+        """Adds an outcome: by which run it was noticed, of how many tests or checks."""
+        row = {"by": by, "mutant": str(mutant), "checks": checks,
+               "s": round(time.monotonic() - began, 1)}  # fmt: skip
+        self.rows[str(mutant)] = row
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def left(self) -> list[str]:
+        """The mutants that nothing noticed."""
+        return [name for name, row in self.rows.items() if str(row["by"]).startswith("none")]
+
+    def show(self) -> None:
+        """Prints the survivors, and how many mutants each run noticed."""
+        for name in sorted(self.left()):
+            row = self.rows[name]
+            print(f"{name} ({row['by']}; {row['checks']} checks)")
+        counts = Counter(row["by"] for row in self.rows.values())
+        print(f"{len(self.rows)} mutants: {dict(counts)}")
+
+
+def options(doc: str, count: int, results: str) -> argparse.ArgumentParser:
+    """The options that both programs have."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    parser.add_argument("--map", type=Path, help="which tests or checks run what")
+    parser.add_argument("--results", type=Path, help=f"default: {results}")
+    parser.add_argument("--count", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", action="store_true", help="print what the results say")
+    return parser
