@@ -1,6 +1,7 @@
 """Samples that follow by rules, the blame for failures, and what is said of them."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from pullback_conformance.blame import settled, used
 from pullback_conformance.case import cases, leaves
 from pullback_conformance.cli import conform as command
 from pullback_conformance.cli.failures import distinct
-from pullback_conformance.derived import derived, elementwise, values
+from pullback_conformance.derived import derived, elementwise, items, values
 from pullback_conformance.mode import Mode
 from pullback_conformance.process import ProcessState
 from pullback_conformance.report import Failure
@@ -64,6 +65,49 @@ def test_large_and_empty_inputs_and_every_axis():
         if "axis" in s.attributes
     }
     assert {(n, axis) for n in (1, 2, 3, 4) for axis in range(-n, n)} <= tried
+
+
+WITH_ITEMS = sorted(name for name, suite in load().items() if suite.items)
+
+
+@pytest.mark.parametrize("name", WITH_ITEMS)
+def test_many_items_have_the_results_of_the_few_that_differ(name, monkeypatch):
+    monkeypatch.setattr(items, "MANY", 300)
+    op, suite = OPS[name], load()[name]
+    many = [*items.samples(op, suite, quick=True)]
+    assert len(many) >= len([s for s in suite.samples if all(x.size for x in leaves(s.inputs))]) / 2
+    device = as_device("cpu")
+    for case in cases(op, replace(suite, samples=tuple(many)), device):
+        if case.dtype == dtypes.float64 or case.dtype is None:
+            each = replace(case, sample=replace(case.sample, period=None))
+            for a, b in zip(case.reference(np.float64), each.reference(np.float64), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["max_pool", "avg_pool_gradient", "conv", "lstm", "gru_gradient"])
+def test_a_quick_run_finds_a_mistake_in_the_last_of_many_items(name):
+    kernel = KERNELS[name]
+
+    def wrong(*inputs, **attributes):
+        found = kernel(*inputs, **attributes)
+        first = found[0] if isinstance(found, tuple) else found
+        if first.shape[0] > 100:
+            first[-1] += 1
+        return found
+
+    report = conform(broken(**{name: wrong}), ops=[name], mode=Mode(quick=True, only="value"))
+    assert {failure.check for failure in report.failures} == {"value"}
+    assert all(
+        "items" in failure.sample or "is 67" in failure.sample for failure in report.failures
+    )
+
+
+def test_a_quick_run_finds_a_wrong_slope_at_an_infinity():
+    def tanh_gradient(x):
+        return KERNELS["tanh"](np.where(np.isinf(x), 0, x))
+
+    report = conform(broken(tanh=tanh_gradient), ops=["tanh"], mode=Mode(quick=True, only="slopes"))
+    assert [failure.check for failure in report.failures] == ["slopes"]
 
 
 def test_a_quick_run_measures_ops_without_a_kernel_with_fewer_samples():

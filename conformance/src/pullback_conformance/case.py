@@ -113,23 +113,34 @@ class Case:
         """The reference's results for the inputs widened to `kind`, np.float64 or longdouble."""
         expected = self._references.get(kind)
         if expected is None:
-            inputs = [each(lambda x: widen(self._once(x), kind), value) for value in self.lifted()]
-            with np.errstate(all="ignore"):
-                expected = results(self.suite.reference(*inputs, **self.sample.attributes))
-            expected = self._repeat(expected)
+            expected = self._once(self.suite.reference, self.lifted(), kind)
             self._references[kind] = expected
         return expected
 
-    def _once(self, value: Any) -> Any:
-        """The elements of an input that do not repeat."""
-        period = self.sample.period
-        return value[:period] if period is not None and isinstance(value, np.ndarray) else value
-
-    def _repeat(self, expected: list[Array]) -> list[Array]:
-        if self.sample.period is None:
-            return expected
-        size = leaves(self.inputs)[0].size
-        return [np.resize(array, size) for array in expected]
+    def _once(self, function: Callable[..., Any], inputs: Iterable[Any], kind: Wide) -> list[Array]:
+        """The results of a function for the elements that do not repeat, repeated."""
+        named, period, items = self.sample.attributes, self.sample.period, self.suite.items
+        wide = [each(lambda x: widen(x, kind), value) for value in inputs]
+        if period is not None:
+            for i, parameter in enumerate(self.op.inputs):
+                if isinstance(wide[i], np.ndarray) and (not items or parameter.name in items):
+                    wide[i] = wide[i][:period]
+            if "input_shape" in named:
+                named = {**named, "input_shape": (period, *named["input_shape"][1:])}
+        with np.errstate(all="ignore"):
+            found = results(function(*wide, **named))
+        if period is None:
+            return found
+        if not items:
+            size = leaves(self.inputs)[0].size
+            return [np.resize(array, size) for array in found]
+        shapes = self.resolved(self.tensors()).shapes
+        place = [parameter.name for parameter in self.op.inputs].index(items[0])
+        times = len(self.inputs[place]) // period
+        return [
+            x * times if x.shape == shape else np.concatenate([x] * times)
+            for x, shape in zip(found, shapes, strict=True)
+        ]
 
     @cached_property
     def _references(self) -> dict[Wide, list[Array]]:
@@ -144,13 +155,7 @@ class Case:
         try:
             if self.suite.scale is not None:
                 # In the dtype of the inputs, sums of many terms stand still or overflow.
-                inputs = [
-                    each(lambda x: widen(self._once(x), np.float64), value) for value in self.inputs
-                ]
-                with np.errstate(all="ignore"):
-                    return self._repeat(
-                        results(self.suite.scale(*inputs, **self.sample.attributes))
-                    )
+                return self._once(self.suite.scale, self.inputs, np.float64)
             return self.with_inputs([each(_absolute, value) for value in self.inputs]).reference(
                 np.float64
             )

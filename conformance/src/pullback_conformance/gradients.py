@@ -15,7 +15,7 @@ from pullback.spec import Accuracy
 from pullback.tensor import Tensor
 from pullback_conformance.accuracy import eps, longest
 from pullback_conformance.case import Case, runs_body, widen
-from pullback_conformance.compare import require
+from pullback_conformance.compare import identical, require
 from pullback_conformance.condition import moves
 from pullback_conformance.differences import STEP, Differentiation, differences, inner
 from pullback_conformance.registry import Area, check
@@ -162,6 +162,21 @@ def narrow_gradient(case: Case) -> None:
             f"the gradient with respect to {name} is off by {off:.3g} from the one in float64, "
             f"where the largest is {scale:.3g}, allowed {bound:.3g}",
         )
+
+
+@check(
+    Area.GRADIENTS, applies=lambda case: case.sample.slopes is not None and case.op.differentiable
+)
+def slopes(case: Case) -> None:
+    """Checks the gradient where it is defined by a rule: at corners, poles, ends and infinities."""
+    inputs = case.tensors()
+    with GradientTape() as tape:
+        tape.watch(inputs)
+        output = case.call(inputs)
+    found = tape.gradient(output, inputs, unconnected_gradients="zero")
+    for parameter, g, expected in zip(case.op.inputs, found, case.sample.slopes or (), strict=True):
+        # A zero of either sign is right.
+        identical(case, _wider(g.numpy()) + 0.0, expected, f"the slope by {parameter.name}")
 
 
 def _moved(wide: Differentiation, cotangents: list[Array]) -> list[float]:

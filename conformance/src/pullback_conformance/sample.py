@@ -30,9 +30,10 @@ class Sample:
         dtypes: the floating dtypes to try; None for every one that the op and the backend take.
         note: the purpose of the sample.
         checks: the names of the checks to run; None for all that apply.
-        period: of an elementwise op, the number of elements after which those of the inputs repeat:
-            the reference is computed for them alone.
+        period: of an elementwise op, the number of elements after which those of the inputs repeat,
+            or of the suite's `items`: the reference is computed for them alone.
         every_dtype: whether a quick run tries it in every dtype.
+        slopes: of an elementwise op, its slopes by each input, where no difference measures them.
         seed: of a random call, the seed that makes it.
         either_zero: whether a zero of either sign is right in it, as in parts of complex numbers.
     """
@@ -45,6 +46,7 @@ class Sample:
     checks: tuple[str, ...] | None = None
     period: int | None = None
     every_dtype: bool = False
+    slopes: tuple[Array, ...] | None = None
     seed: int | None = None
     either_zero: bool = False
 
@@ -73,6 +75,8 @@ class Suite:
         domain: for an input the lowest and the highest value that it may have; others have all.
         integer_domain: the same for integers.
         either_zero: whether a zero of either sign is right, as in the larger of 0 and -0.
+        items: the inputs whose first axis has items, such as images, that the op takes one by one:
+            a result has that axis too, or is the sum over them.
         without: the rules that do not hold for the op, of those in `derived.RULES`, each with the
             reason.
     """
@@ -86,6 +90,7 @@ class Suite:
     domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     integer_domain: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     either_zero: bool = False
+    items: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
 
 

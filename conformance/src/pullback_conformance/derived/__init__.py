@@ -15,9 +15,11 @@ from pullback_conformance.derived import (
     attributes,
     axes,
     broadcasting,
+    corners,
     elementwise,
     exceptional,
     formats,
+    items,
     matrices,
     operands,
     ranks,
@@ -29,6 +31,7 @@ from pullback_conformance.sample import Sample, Suite
 #: The rules, by the names under which a suite may leave them out.
 RULES: dict[str, Callable[..., Iterator[Sample]]] = {
     "values": elementwise.samples,
+    "corners": corners.samples,
     "sizes": sizes.samples,
     "axes": axes.samples,
     "pairs": attributes.samples,
@@ -38,9 +41,10 @@ RULES: dict[str, Callable[..., Iterator[Sample]]] = {
     "formats": formats.samples,
     "operands": operands.samples,
     "ranks": ranks.samples,
+    "items": items.samples,
 }
 #: Those of a quick run for an op without a kernel: all its samples have one shape.
-FEW = ("values",)
+FEW = ("values", "corners")
 
 
 def derived(

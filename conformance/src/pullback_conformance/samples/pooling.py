@@ -154,7 +154,7 @@ def _indices(shape: Any, how: dict[str, Any], seed: int) -> Array:
     return integers(0, size, *out, seed=seed)
 
 
-suite("max_pool", _max_pool, either_zero=True)(
+suite("max_pool", _max_pool, either_zero=True, items=("x",))(
     *(call(distinct(*shape, seed=i), **how) for i, (shape, how) in enumerate(_CASES)),
     call(integers(-9, 9, 1, 5, 5, 2), window=3, padding="same", note="integers"),
     rough(
@@ -164,7 +164,7 @@ suite("max_pool", _max_pool, either_zero=True)(
     ),
     *_ERRORS,
 )
-suite("max_pool_gradient", _max_pool_gradient)(
+suite("max_pool_gradient", _max_pool_gradient, items=("g", "indices"))(
     *(
         call(normal(*_out(shape, how), seed=i), _indices(shape, how, i), input_shape=shape, **how)
         for i, (shape, how) in enumerate(_CASES)
@@ -173,19 +173,19 @@ suite("max_pool_gradient", _max_pool_gradient)(
         errors.ShapeError, normal(1, 2, 1), integers(0, 2, 1, 3, 1), input_shape=(1, 4, 1), window=2
     ),
 )
-suite("max_pool_gather", _max_pool_gather)(
+suite("max_pool_gather", _max_pool_gather, items=("x", "indices"))(
     *(
         call(normal(*shape, seed=i), _indices(shape, how, i), **how)
         for i, (shape, how) in enumerate(_CASES)
     ),
     wrong(errors.ShapeError, normal(1, 4, 1), integers(0, 2, 1, 3, 1), window=2),
 )
-suite("avg_pool", _avg_pool)(
+suite("avg_pool", _avg_pool, items=("x",))(
     *(call(normal(*shape, seed=i), **how) for i, (shape, how) in enumerate(_CASES)),
     call(normal(1, 5, 5, 2), **_COUNTED),
     *_ERRORS,
 )
-suite("avg_pool_gradient", _avg_pool_gradient)(
+suite("avg_pool_gradient", _avg_pool_gradient, items=("g",))(
     *(
         call(normal(*_out(shape, how), seed=i), input_shape=shape, **how)
         for i, (shape, how) in enumerate(_CASES)
@@ -225,10 +225,10 @@ _WRONG = [
     wrong(errors.ShapeError, normal(4, 3), output_size=2),
     wrong(errors.ShapeError, normal(1, 4, 3), output_size=(2, 2)),
 ]
-suite("adaptive_avg_pool", _adaptive(np.mean))(
+suite("adaptive_avg_pool", _adaptive(np.mean), items=("x",))(
     *(call(normal(*shape), **how) for shape, how in _ADAPTIVE), *_WRONG
 )
-suite("adaptive_max_pool", _adaptive(np.max), either_zero=True)(
+suite("adaptive_max_pool", _adaptive(np.max), either_zero=True, items=("x",))(
     *(call(distinct(*shape), **how) for shape, how in _ADAPTIVE), *_WRONG
 )
 _WHOLE: Any = (

@@ -138,6 +138,10 @@ def _errors(gates: int, states: int, biases: int) -> list[WrongCall]:
     ]
 
 
+#: The inputs that have an item each, in all nets and gradients.
+_ITEMS = ("x", "initial_h", "initial_c", "mask", "out", "gates", "cells", "candidates",
+          "out_g", "h_g", "c_g")  # fmt: skip
+
 for _name, _reference, _sizes in (
     ("lstm", _lstm, (4, 2, 1)),
     ("gru", _gru, (3, 1, 2)),
@@ -149,7 +153,7 @@ for _name, _reference, _sizes in (
         _relu = [abs(value) + 0.1 for value in _inputs(1, 1, 1)]
         _found.append(call(*_relu, None, activation="relu"))
         _wrong.append(wrong(errors.InputValueError, *_relu, None, activation="elu"))
-    suite(_name, _reference, scale=_terms(_reference, _sizes[1]))(*_found, *_wrong)
+    suite(_name, _reference, scale=_terms(_reference, _sizes[1]), items=_ITEMS)(*_found, *_wrong)
 
 
 # The gradients --------------------------------------------------------------------------------
@@ -220,19 +224,24 @@ def _gradient_samples(gates: int, states: int, run: Any) -> Iterator[Sample]:
         yield call(*inputs, reverse=reverse, dtypes=("float32", "float64"), note=note)
 
 
-def _gradient_terms(reference: Any) -> Any:
-    def scale(*inputs: Array, **how: Any) -> Any:
-        sizes = [1 + np.abs(v).max(initial=0) for v in inputs if v is not None]
-        worst = 12 * float(np.prod([max(sizes), sizes[0], sizes[-1]]))
-        return tuple(np.full(one.shape, worst) for one in reference(*inputs, **how))
+def _gradient_terms(reference: Any, states: int) -> Any:
+    """The gradients of the weights are sums over items and steps, the others over steps."""
+
+    def scale(x: Array, *rest: Array, **how: Any) -> Any:
+        sizes = [1 + np.abs(v).max(initial=0) for v in (x, *rest) if v is not None]
+        worst = float(np.prod([max(sizes), sizes[0], sizes[-1]]))
+        found = reference(x, *rest, **how)
+        items, steps = x.shape[:2]
+        terms = [steps if i <= states else items * steps for i in range(len(found))]
+        return tuple(np.full(y.shape, n * worst) for y, n in zip(found, terms, strict=True))
 
     return scale
 
 
 _STEPS = {"large": "the reference takes one step at a time"}
-suite("lstm_gradient", _lstm_gradient, scale=_gradient_terms(_lstm_gradient), without=_STEPS)(
-    *_gradient_samples(4, 2, _run_lstm)
-)
-suite("gru_gradient", _gru_gradient, scale=_gradient_terms(_gru_gradient), without=_STEPS)(
-    *_gradient_samples(3, 1, _run_gru)
-)
+for _name, _reference, _states, _found in (
+    ("lstm_gradient", _lstm_gradient, 2, _gradient_samples(4, 2, _run_lstm)),
+    ("gru_gradient", _gru_gradient, 1, _gradient_samples(3, 1, _run_gru)),
+):
+    _scale = _gradient_terms(_reference, _states)
+    suite(_name, _reference, scale=_scale, items=_ITEMS, without=_STEPS)(*_found)

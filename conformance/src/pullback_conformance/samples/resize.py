@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,34 +14,25 @@ from pullback_conformance.samples.convolution import from_last, to_last, tuple_o
 Array: TypeAlias = Any
 
 
-def _terms(
-    spatial: tuple[int, ...], out: tuple[int, ...], method: str
-) -> Iterator[tuple[tuple[int, ...], list[int], float]]:
-    """The pixels of the result, the pixels that they are made of, and the weights of these."""
-    for place in product(*map(range, out)):
-        centers = [(i + 0.5) * n / m - 0.5 for i, n, m in zip(place, spatial, out, strict=True)]
-        if method == "nearest":
-            # A center on an edge belongs to the pixel above.
-            yield place, [int(np.floor(center + 0.5)) for center in centers], 1.0
-            continue
-        for corner in product((0, 1), repeat=len(spatial)):
-            weight = 1.0
-            pixel: list[int] = []
-            for side, center, n in zip(corner, centers, spatial, strict=True):
-                low = np.floor(center)
-                weight *= center - low if side else 1 - (center - low)
-                pixel.append(int(np.clip(low + side, 0, n - 1)))
-            yield place, pixel, weight
+def _taps(n: int, m: int, method: str, rank: int) -> list[tuple[Array, Array]]:
+    """The pixels that m pixels are made of along an axis of n, and their weights, first axis."""
+    centers = (np.arange(m) + 0.5) * n / m - 0.5
+    if method == "nearest":
+        # A center on an edge belongs to the pixel above.
+        return [(np.floor(centers + 0.5).astype(int), 1)]
+    low = np.floor(centers).astype(int)
+    part = (centers - low).reshape(-1, *(1,) * (rank - 1))
+    return [(np.clip(low + side, 0, n - 1), abs(1 - side - part)) for side in (0, 1)]
 
 
 def _resize(
     x: Array, *, size: Any, method: str = "bilinear", data_format: str = "channels_last"
 ) -> Array:
-    x = to_last(x, data_format)
-    out = tuple_of(size, x.ndim - 2)
-    y: Array = np.zeros((x.shape[0], *out, x.shape[-1]), x.dtype)
-    for place, pixel, weight in _terms(x.shape[1:-1], out, method):
-        y[:, *place] += weight * x[:, *pixel]
+    y = to_last(x, data_format)
+    for axis, m in enumerate(tuple_of(size, x.ndim - 2), 1):
+        along = np.moveaxis(y, axis, 0)
+        taps = _taps(len(along), m, method, x.ndim)
+        y = np.moveaxis(sum(weight * along[pixels] for pixels, weight in taps), 0, axis)
     return from_last(y, data_format)
 
 
@@ -51,10 +40,14 @@ def _resize_gradient(
     g: Array, *, size: object, input_shape: object, method: str = "bilinear",
     data_format: str = "channels_last",
 ) -> Array:  # fmt: skip
-    g, images = to_last(g, data_format), to_last(np.zeros(input_shape, g.dtype), data_format)
-    dx: Array = np.zeros(images.shape, g.dtype)
-    for place, pixel, weight in _terms(images.shape[1:-1], g.shape[1:-1], method):
-        dx[:, *pixel] += weight * g[:, *place]
+    dx, images = to_last(g, data_format), to_last(np.zeros(input_shape, g.dtype), data_format)
+    for axis in range(1, g.ndim - 1):
+        along = np.moveaxis(dx, axis, 0)
+        n = images.shape[axis]
+        sums: Array = np.zeros((n, *along.shape[1:]), g.dtype)
+        for pixels, weight in _taps(n, len(along), method, g.ndim):
+            np.add.at(sums, pixels, weight * along)
+        dx = np.moveaxis(sums, 0, axis)
     return from_last(dx, data_format)
 
 
@@ -82,7 +75,12 @@ def _out(shape: tuple[int, ...], how: dict[str, Any]) -> tuple[int, ...]:
     return (*shape[:first], *size, *shape[first + len(size) :])
 
 
-suite("resize", _resize, without={"exceptional": "a weight of 0 may meet a NaN"})(
+suite(
+    "resize",
+    _resize,
+    items=("x",),
+    without={"exceptional": "a weight of 0 may meet a NaN"},
+)(
     *(call(normal(*shape), **how) for shape, how in _CASES),
     call(normal(1, 3, 3, 2), size=3, note="the same size"),
     call(normal(0, 3, 2), size=2, note="empty"),
@@ -95,6 +93,7 @@ suite("resize", _resize, without={"exceptional": "a weight of 0 may meet a NaN"}
 suite(
     "resize_gradient",
     _resize_gradient,
+    items=("g",),
     without={"exceptional": "a weight of 0 may meet a NaN"},
 )(
     *(call(normal(*_out(shape, how)), input_shape=shape, **how) for shape, how in _CASES),
