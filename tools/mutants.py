@@ -48,7 +48,7 @@ class Mutant:
 
     @property
     def change(self) -> str:
-        """What is changed, without the place."""
+        """The change, without its place."""
         return f"{self.kind}: {' '.join(self.before().split())} -> {self.text}"
 
     def offsets(self, source: bytes) -> tuple[int, int]:

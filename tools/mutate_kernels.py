@@ -121,7 +121,7 @@ Place = tuple[str, str, int]
 
 
 class Ran(NamedTuple):
-    """What the checks of a row run: their names, numbers, seconds and, for each probe, a bit."""
+    """Checks of a row: their names, numbers, seconds, and a bit for each probe that they run."""
 
     checks: list[str]
     numbers: Array
@@ -130,7 +130,7 @@ class Ran(NamedTuple):
 
 
 class Survey:
-    """What checks run: those of quick runs of all rows, and some of full runs of some rows."""
+    """Tells what checks run: those of all quick runs, and some of full runs of some rows."""
 
     def __init__(self, target: Target, path: Path) -> None:
         self.target, self.path = target, path

@@ -97,9 +97,7 @@ def test_a_quick_run_finds_a_mistake_in_the_last_of_many_items(name):
 
     report = conform(broken(**{name: wrong}), ops=[name], mode=Mode(quick=True, only="value"))
     assert {failure.check for failure in report.failures} == {"value"}
-    assert all(
-        "items" in failure.sample or "is 67" in failure.sample for failure in report.failures
-    )
+    assert any("items" in failure.sample for failure in report.failures)
 
 
 def test_a_quick_run_finds_a_wrong_slope_at_an_infinity():

@@ -207,8 +207,12 @@ def check(words):
 
 
 def check_options(path, words):
-    """Checks that a script has these options."""
+    """Checks that a script has these options, or a module beside it that it imports."""
     source = path.read_text(encoding="utf-8")
+    beside = {
+        path.with_name(f"{name}.py") for name in re.findall(r"(?m)^from (\w+) import", source)
+    }
+    source += "".join(one.read_text(encoding="utf-8") for one in beside if one.is_file())
     for word in words:
         if word.startswith("--"):
             assert f'"{word.split("=")[0]}"' in source, f"{path.name} has no option {word}"
