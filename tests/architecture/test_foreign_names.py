@@ -301,7 +301,7 @@ WRONG_CALLS = {
     "pb.optimizers.Adam(betas=(0.9, 0.99))": "write `beta1=` and `beta2=`",
     "pb.optimizers.SGD(eps=1)": "SGD() got an unexpected keyword argument 'eps'; it takes learn",
     "pb.optimizers.Adam(lerning_rate=1)": "did you mean learning_rate=?",
-    "pb.layers.GRU(3, reset_after=False)": "GRU() got an unexpected keyword argument 'reset_after'",
+    "pb.layers.GRU(3, linear_before_reset=0)": "write `reset_after=`",
     "pb.layers.Conv2D(8, 3, dilation_rate=2)": "write `dilation=`",
     "pb.layers.MultiHeadAttention(2, key_dim=8)": "write `head_dim=`",
     "pb.layers.Embedding(5, 2, padding_idx=0)": "write `mask_zero=`",

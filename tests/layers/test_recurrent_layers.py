@@ -12,7 +12,16 @@ RNG = np.random.default_rng(17)
 X = RNG.standard_normal((4, 7, 3))
 LENGTHS = np.array([7, 3, 1, 0])
 MASK = np.arange(7) < LENGTHS[:, None]
-KINDS = [L.SimpleRNN, L.LSTM, L.GRU]
+
+
+class ResetBefore(L.GRU):
+    """A GRU with the reset before the product."""
+
+    def __init__(self, units, **settings):
+        super().__init__(units, **{"reset_after": False, **settings})
+
+
+KINDS = [L.SimpleRNN, L.LSTM, L.GRU, ResetBefore]
 
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
@@ -34,6 +43,11 @@ def reference(layer, x):
             i, f, g, o = np.split(a + h @ u, 4, axis=1)
             c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
             h = sigmoid(o) * np.tanh(c)
+        elif not layer.reset_after:
+            z, r, n = np.split(a, 3, axis=1)
+            uz, ur, un = np.split(u, 3, axis=1)
+            z, r = sigmoid(z + h @ uz), sigmoid(r + h @ ur)
+            h = z * h + (1 - z) * np.tanh(n + (r * h) @ un)
         else:
             z, r, n = np.split(a, 3, axis=1)
             uz, ur, un = np.split(h @ u + layer.recurrent_bias.numpy(), 3, axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,6 +56,7 @@ def _lstm(*inputs: Array, **how: Any) -> tuple[Array, ...]:
 def _run_gru(
     x: Array, h: Array, kernel: Array, recurrent: Array, bias: Array = None,
     recurrent_bias: Array = None, mask: Array = None, *, reverse: bool = False,
+    reset_after: bool = True,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """The results, and what the op keeps: gates and candidates of every step."""
     out, gates, candidates = (np.zeros((*x.shape[:2], n * h.shape[1]), x.dtype) for n in (1, 3, 1))
@@ -62,7 +64,9 @@ def _run_gru(
         az, ar, an = np.split(x[:, t] @ kernel + _or_zero(bias), 3, axis=1)
         bz, br, bn = np.split(h @ recurrent + _or_zero(recurrent_bias), 3, axis=1)
         z, r = _sigmoid(az + bz), _sigmoid(ar + br)
-        n = np.tanh(an + r * bn)
+        if not reset_after:
+            bn, extra = r * h, np.split(_or_zero(recurrent_bias) + np.zeros(3 * h.shape[1]), 3)[2]
+        n = np.tanh(an + (r * bn if reset_after else bn @ recurrent[:, 2 * h.shape[1] :] + extra))
         h = np.where(there, z * h + (1 - z) * n, h)
         out[:, t], candidates[:, t], gates[:, t] = h, bn, np.concatenate([z, r, n], axis=1)
     return out, h, gates, candidates
@@ -153,6 +157,10 @@ for _name, _reference, _sizes in (
         _relu = [abs(value) + 0.1 for value in _inputs(1, 1, 1)]
         _found.append(call(*_relu, None, activation="relu"))
         _wrong.append(wrong(errors.InputValueError, *_relu, None, activation="elu"))
+    if _name == "gru":
+        _found += [
+            replace(one, attributes={**one.attributes, "reset_after": False}) for one in _found
+        ]
     suite(_name, _reference, scale=_terms(_reference, _sizes[1]), items=_ITEMS)(*_found, *_wrong)
 
 
@@ -194,6 +202,7 @@ def _lstm_gradient(
 def _gru_gradient(
     x: Array, h: Array, kernel: Array, recurrent: Array, mask: Array, out: Array, gates: Array,
     candidates: Array, out_g: Array, h_g: Array, *, reverse: bool = False,
+    reset_after: bool = True,
 ) -> tuple[Array, ...]:  # fmt: skip
     dx, dkernel, drecurrent = np.zeros_like(x), np.zeros_like(kernel), np.zeros_like(recurrent)
     dbias, dextra, dh = (np.zeros(kernel.shape[1], x.dtype) for _ in range(3))
@@ -203,25 +212,34 @@ def _gru_gradient(
         dh = dh + out_g[:, t]
         old = _before(out, h, t, reverse)
         dn = dh * (1 - z) * (1 - n**2)
-        dz, dr = dh * (old - n) * z * (1 - z), dn * candidates[:, t] * r * (1 - r)
+        dz = dh * (old - n) * z * (1 - z)
+        units = old.shape[1]
+        dkept = dn @ recurrent[:, 2 * units :].T
+        dr = (dn * candidates[:, t] if reset_after else dkept * old) * r * (1 - r)
         da = np.where(there, np.concatenate([dz, dr, dn], axis=1), 0)
-        db = np.where(there, np.concatenate([dz, dr, dn * r], axis=1), 0)
+        db = np.where(there, np.concatenate([dz, dr, dn * r], axis=1), 0) if reset_after else da
         dx[:, t] = da @ kernel.T
         dkernel += x[:, t].T @ da
-        drecurrent += old.T @ db
         dbias, dextra = dbias + da.sum(axis=0), dextra + db.sum(axis=0)
-        dh = np.where(there, dh * z + db @ recurrent.T, dh)
+        if reset_after:
+            drecurrent += old.T @ db
+            left = dh * z + db @ recurrent.T
+        else:
+            drecurrent[:, : 2 * units] += old.T @ db[:, : 2 * units]
+            drecurrent[:, 2 * units :] += candidates[:, t].T @ db[:, 2 * units :]
+            left = dh * z + dkept * r + db[:, : 2 * units] @ recurrent[:, : 2 * units].T
+        dh = np.where(there, left, dh)
     return dx, dh, dkernel, drecurrent, dbias, dextra
 
 
-def _gradient_samples(gates: int, states: int, run: Any) -> Iterator[Sample]:
+def _gradient_samples(gates: int, states: int, run: Any, **how: Any) -> Iterator[Sample]:
     for mask, reverse in itertools.product((None, _MASK), (False, True)):
         full, biases = _inputs(gates, states, 0), (None,) * (3 - states)
-        out, *results = run(*full, *biases, mask, reverse=reverse)
+        out, *results = run(*full, *biases, mask, reverse=reverse, **how)
         cotangents = (normal(3, 4, 3, seed=8), *(normal(3, 3, seed=9 + i) for i in range(states)))
         note = f"mask {mask is not None}, reverse {reverse}"
         inputs = (*full, mask, out, *results[states:], *cotangents)
-        yield call(*inputs, reverse=reverse, dtypes=("float32", "float64"), note=note)
+        yield call(*inputs, reverse=reverse, **how, dtypes=("float32", "float64"), note=note)
 
 
 def _gradient_terms(reference: Any, states: int) -> Any:
@@ -241,7 +259,14 @@ def _gradient_terms(reference: Any, states: int) -> Any:
 _STEPS = {"large": "the reference takes one step at a time"}
 for _name, _reference, _states, _found in (
     ("lstm_gradient", _lstm_gradient, 2, _gradient_samples(4, 2, _run_lstm)),
-    ("gru_gradient", _gru_gradient, 1, _gradient_samples(3, 1, _run_gru)),
+    (
+        "gru_gradient",
+        _gru_gradient,
+        1,
+        itertools.chain(
+            _gradient_samples(3, 1, _run_gru), _gradient_samples(3, 1, _run_gru, reset_after=False)
+        ),
+    ),
 ):
     _scale = _gradient_terms(_reference, _states)
     suite(_name, _reference, scale=_scale, items=_ITEMS, without=_STEPS)(*_found)

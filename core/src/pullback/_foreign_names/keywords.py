@@ -34,7 +34,7 @@ _LAYER = {
     "backward_layer": "write `backward=`",
     "go_backwards": "write `reverse=`",
     "return_all_outputs": "write `return_sequences=`",
-    "reset_after": "leave it out: GRU is computed with the reset after the product, as cuDNN does",
+    "linear_before_reset": "write `reset_after=`",
     "recurrent_activation implementation unroll": "leave it out: the gates are those of the paper",
     "recurrent_dropout": "not here: put `pb.layers.Dropout(0.5)` between the layers",
     "batch_input_shape input_dim": "write `input_shape=`, without the batch axis",

@@ -352,10 +352,12 @@ class LSTM(Recurrent):
 
 
 class GRU(Recurrent):
-    """The gated recurrent unit (Cho et al., 2014), with the reset gate after the product.
+    """The gated recurrent unit (Cho et al., 2014), with the reset gate after the product or before.
 
     Args:
         units: the size of the state h.
+        reset_after: False to apply the reset gate to h before the product; there is no recurrent
+            bias then.
         options: see `Recurrent`; `bias_initializer` also initializes the recurrent bias.
 
     >>> pb.layers.GRU(5, return_sequences=True)(pb.zeros((2, 3, 4))).shape
@@ -370,17 +372,31 @@ class GRU(Recurrent):
 
     recurrent_bias: Variable | None = None
 
+    def __init__(
+        self, units: int, *, reset_after: bool = True, **options: Unpack[RecurrentOptions]
+    ) -> None:
+        self.reset_after = as_bool(reset_after, "reset_after")
+        super().__init__(units, **options)
+
     def build(self, input_shape: Shape) -> None:
         """Makes the kernels and the biases, with columns for z, r, n."""
         super().build(input_shape)
-        if self.use_bias:
+        if self.use_bias and self.reset_after:
             self.recurrent_bias = self.add_variable(
                 "recurrent_bias", (3 * self.units,), initializer=self.bias_initializer
             )
 
-    def biases(self) -> tuple[Variable | None, ...]:
-        """The biases of the inputs and of the state."""
-        return self.bias, self.recurrent_bias
+    def run(
+        self, x: Tensor, before: Sequence[Tensor | Variable], mask: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """Returns all outputs and the last one."""
+        [h0] = before
+        return tuple(
+            gru(
+                x, h0, self.kernel, self.recurrent_kernel, self.bias, self.recurrent_bias, mask,
+                reverse=self.reverse, reset_after=self.reset_after,
+            )
+        )  # fmt: skip
 
 
 #: What joins the results of the two directions.

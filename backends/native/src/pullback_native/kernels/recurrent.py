@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_native import _native
 from pullback_native.loops import (
     FLOAT32,
@@ -161,7 +161,9 @@ def _lstm_gradient(
     batch, time, features = x.shape
     if not _supports(*inputs, *rest) or _spreads(mask, recurrent_kernel):
         fallback = NUMPY_KERNELS["lstm_gradient"]
-        gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
+        gradients: tuple[Array, ...] = fallback(
+            *inputs, mask, *rest, reverse=reverse, reset_after=True
+        )
         return gradients
     units, along = recurrent_kernel.shape[0], _along(x)
     dh, dc = np.array(h_g, FLOAT32, order="C"), np.array(c_g, FLOAT32, order="C")
@@ -181,14 +183,19 @@ def _lstm_gradient(
     return dx, dh, dc, weights[:features], weights[features:-1], weights[-1]
 
 
+@may_decline
 def _gru(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, bias: _Optional,
-    recurrent_bias: _Optional, mask: _Optional, *, reverse: bool,
+    recurrent_bias: _Optional, mask: _Optional, *, reverse: bool, reset_after: bool = True,
 ) -> tuple[Array, ...]:  # fmt: skip
+    if not reset_after:
+        return NotImplemented
     inputs = (x, initial_h, kernel, recurrent_kernel, bias, recurrent_bias)
     batch, time, _ = x.shape
     if not _supports(*inputs):
-        results: tuple[Array, ...] = NUMPY_KERNELS["gru"](*inputs, mask, reverse=reverse)
+        results: tuple[Array, ...] = NUMPY_KERNELS["gru"](
+            *inputs, mask, reverse=reverse, reset_after=True
+        )
         return results
     units = recurrent_kernel.shape[0]
     gates = _projected(x, kernel, bias)
@@ -201,16 +208,22 @@ def _gru(
     return out, _last(out, reverse), gates.transpose(1, 0, 2), candidates.transpose(1, 0, 2)
 
 
+@may_decline
 def _gru_gradient(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, mask: _Optional,
     out: Array, gates: Array, candidates: Array, out_g: Array, h_g: Array, *, reverse: bool,
+    reset_after: bool = True,
 ) -> tuple[Array, ...]:  # fmt: skip
+    if not reset_after:
+        return NotImplemented
     inputs = (x, initial_h, kernel, recurrent_kernel)
     rest = (out, gates, candidates, out_g, h_g)
     batch, time, features = x.shape
     if not _supports(*inputs, *rest) or _spreads(mask, recurrent_kernel):
         fallback = NUMPY_KERNELS["gru_gradient"]
-        gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
+        gradients: tuple[Array, ...] = fallback(
+            *inputs, mask, *rest, reverse=reverse, reset_after=True
+        )
         return gradients
     units, along = recurrent_kernel.shape[0], _along(x)
     dh, dx = np.array(h_g, FLOAT32, order="C"), empty(x.shape) if along else None

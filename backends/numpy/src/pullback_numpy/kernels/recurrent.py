@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_numpy import products, threads
 from pullback_numpy.half import narrowed, widened
 from pullback_numpy.typing import Array, DType
@@ -277,10 +277,13 @@ _LARGE = 1 << 24
 
 
 @threads.single_blas
+@may_decline
 def _gru(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, bias: Array | None,
-    recurrent_bias: Array | None, mask: Array | None, *, reverse: bool,
+    recurrent_bias: Array | None, mask: Array | None, *, reverse: bool, reset_after: bool = True,
 ) -> tuple[Array, ...]:  # fmt: skip
+    if not reset_after:
+        return NotImplemented
     h, recurrent = widened(initial_h), widened(recurrent_kernel)
     units = recurrent.shape[0]
     gates = _projected(widened(x), widened(kernel), None if bias is None else widened(bias))
@@ -314,10 +317,14 @@ def _gru(
 
 
 @threads.single_blas
+@may_decline
 def _gru_gradient(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, mask: Array | None,
     out: Array, gates: Array, candidates: Array, out_g: Array, h_g: Array, *, reverse: bool,
+    reset_after: bool = True,
 ) -> tuple[Array, ...]:  # fmt: skip
+    if not reset_after:
+        return NotImplemented
     recurrent = widened(recurrent_kernel)
     back = np.ascontiguousarray(recurrent.T)
     units = recurrent.shape[0]

@@ -65,12 +65,15 @@ def gru(
     mask: Tensor | None = None,
     *,
     reverse: bool = False,
+    reset_after: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """The gated recurrent unit (Cho et al., 2014), with the reset after the product (version 3).
+    """The gated recurrent unit (Cho et al., 2014), with the reset after the product or before.
 
     With a = x_t @ kernel + bias and b = h @ recurrent_kernel + recurrent_bias, each in three parts
     z, r, n of `units` columns: z = sigmoid(a_z + b_z), r = sigmoid(a_r + b_r), n = tanh(a_n + r *
-    b_n) and h' = z * h + (1 - z) * n.
+    b_n) and h' = z * h + (1 - z) * n. That is version 3 of the paper, and cuDNN's. In version 1,
+    `reset_after=False`, b_n = (r * h) @ recurrent_kernel_n + recurrent_bias_n, and n = tanh(a_n +
+    b_n); ONNX's default is this one.
 
     Args:
         x: (batch, time, features).
@@ -81,6 +84,7 @@ def gru(
         recurrent_bias: (3 * units,); None for no bias.
         mask: booleans (batch, time), True for steps that exist; all if not given.
         reverse: True to run from the last step to the first.
+        reset_after: False to apply the reset r to h before the product, instead of to the product.
 
     Returns:
         All outputs (batch, time, units) and the last one (batch, units).
@@ -96,18 +100,28 @@ def gru(
     like, units = x, recurrent_kernel.shape[0]
     x, h, recurrent = widened(x), widened(initial_h), widened(recurrent_kernel)
     projected = project(x, widened(kernel), None if bias is None else widened(bias))
+    of_gates, of_candidate = _parted(recurrent, reset_after)
+    extra = None if recurrent_bias is None else widened(recurrent_bias)
+    if extra is not None and not reset_after:
+        # It stands beside the other bias: no reset is between them.
+        projected, extra = projected + extra, None
     outs, gates, candidates = {}, {}, {}
     for step in step_order(x.shape[1], reverse):
-        a, b = at(projected, step), matmul(h, recurrent)
-        if recurrent_bias is not None:
-            b = b + widened(recurrent_bias)
+        a, b = at(projected, step), matmul(h, of_gates)
+        if extra is not None:
+            b = b + extra
         z = sigmoid(gate_of(a, 0, units) + gate_of(b, 0, units))
         r = sigmoid(gate_of(a, 1, units) + gate_of(b, 1, units))
-        b_n = gate_of(b, 2, units)
-        n = tanh(gate_of(a, 2, units) + r * b_n)
+        if of_candidate is None:
+            kept = gate_of(b, 2, units)
+            b_n = r * kept
+        else:
+            kept = r * h
+            b_n = matmul(kept, of_candidate)
+        n = tanh(gate_of(a, 2, units) + b_n)
         h_new = n + z * (h - n)  # z * h + (1 - z) * n
         h = select(mask_at(mask, step), h_new, h)
-        outs[step], candidates[step] = h, b_n
+        outs[step], candidates[step] = h, kept
         gates[step] = concat([z, r, n], axis=1)
     return (  # type: ignore[return-value]
         narrowed(stack_steps(outs, x, units), like),
@@ -115,6 +129,14 @@ def gru(
         stack_steps(gates, x, 3 * units),
         stack_steps(candidates, x, units),
     )
+
+
+def _parted(recurrent: Tensor, reset_after: bool) -> tuple[Tensor, Tensor | None]:
+    """The weights of what is multiplied by h, and those of r * h."""
+    if reset_after:
+        return recurrent, None
+    units = recurrent.shape[0]
+    return recurrent[:, : 2 * units], recurrent[:, 2 * units :]
 
 
 def _gradient_shapes(*shapes: Shape, **_: object) -> list[Shape]:
@@ -156,6 +178,7 @@ def gru_gradient(
     h_g: Tensor,
     *,
     reverse: bool = False,
+    reset_after: bool = True,
 ) -> tuple[Tensor, ...]:
     """The gradients of `gru` with respect to its floating inputs, both biases included.
 
@@ -167,10 +190,11 @@ def gru_gradient(
         mask: the input of the op.
         out: the result of the op.
         gates: z, r and n of each step, after their nonlinearities (batch, time, 3 * units).
-        candidates: b_n of each step (batch, time, units).
+        candidates: of each step b_n, or r * h where the reset comes first (batch, time, units).
         out_g: the gradient with respect to all outputs.
         h_g: the gradient with respect to the last output.
         reverse: as for the op.
+        reset_after: as for the op.
 
     >>> x, state, weights = pb.ones((1, 1, 1)), pb.zeros((1, 1)), pb.zeros((1, 3))
     >>> gates, zeros = pb.full((1, 1, 3), 0.5), pb.zeros((1, 1, 1))
@@ -181,7 +205,7 @@ def gru_gradient(
     ([[0.5]], [-0.125, 0.0, 0.375])
     """
     like, units = x, recurrent_kernel.shape[0]
-    recurrent = widened(recurrent_kernel)
+    of_gates, of_candidate = _parted(widened(recurrent_kernel), reset_after)
     out_g, dh = widened(out_g), widened(h_g)
     h_before = previous_states(widened(out), widened(initial_h), reverse)
     das: dict[int, Tensor] = {}
@@ -191,19 +215,28 @@ def gru_gradient(
         z, r, n = (gate_of(step_gates, index, units) for index in range(3))
         dh = dh + at(out_g, step)
         dn = dh * (1 - z) * (1 - n * n)
-        dz = dh * (at(h_before, step) - n) * (z * (1 - z))
-        dr = dn * at(candidates, step) * (r * (1 - r))
-        da = concat([dz, dr, dn], axis=1)
-        db = concat([dz, dr, dn * r], axis=1)
+        h = at(h_before, step)
+        dz = dh * (h - n) * (z * (1 - z))
+        if of_candidate is None:
+            dr, behind, left = dn * at(candidates, step), dn * r, dh * z
+        else:
+            dkept = matmul(dn, of_candidate.mT)
+            dr, behind, left = dkept * h, dn, dh * z + dkept * r
+        dr = dr * (r * (1 - r))
+        da, db = concat([dz, dr, dn], axis=1), concat([dz, dr, behind], axis=1)
         if present is not None:
             da, db = where(present, da, 0), where(present, db, 0)
-        dh = select(present, dh * z + matmul(db, recurrent.mT), dh)
+        through = db if of_candidate is None else db[:, : 2 * units]
+        dh = select(present, left + matmul(through, of_gates.mT), dh)
         das[step], dbs[step] = da, db
     # One product for all steps.
     da = merge_time(stack_steps(das, widened(x), 3 * units))
     db = merge_time(stack_steps(dbs, widened(x), 3 * units))
     dx = reshape(matmul(da, widened(kernel).mT), x.shape)
     dkernel, drecurrent = matmul(merge_time(widened(x)).mT, da), matmul(merge_time(h_before).mT, db)
+    if of_candidate is not None:
+        ofh = matmul(merge_time(candidates).mT, db[:, 2 * units :])
+        drecurrent = concat([drecurrent[:, : 2 * units], ofh], axis=1)
     gradients = (dx, dh, dkernel, drecurrent, sum(da, axis=0), sum(db, axis=0))
     return tuple(narrowed(gradient, like) for gradient in gradients)
 
@@ -212,11 +245,12 @@ def gru_gradient(
 def _(
     g: tuple[Tensor, Tensor], x: Tensor, initial_h: Tensor, kernel: Tensor,
     recurrent_kernel: Tensor, mask: Tensor | None, out: Tensor, gates: Tensor,
-    candidates: Tensor, reverse: bool,
+    candidates: Tensor, reverse: bool, reset_after: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     return gru_gradient(
-        x, initial_h, kernel, recurrent_kernel, mask, out, gates, candidates, *g, reverse=reverse
-    )
+        x, initial_h, kernel, recurrent_kernel, mask, out, gates, candidates, *g, reverse=reverse,
+        reset_after=reset_after,
+    )  # fmt: skip
 
 
 gru.vjp(mask=None)

@@ -112,14 +112,18 @@ def gru(
     unroll=False,
     reset_after=True,
 ):
-    if (mask is not None and return_sequences) or not reset_after:
+    if mask is not None and return_sequences:
         raise NotImplementedError
     if not cudnn_ok(activation, recurrent_activation, unroll):
         raise NotImplementedError
     args = [_ready(x) for x in (inputs, initial_state, kernel, recurrent_kernel)]
-    biases = (None, None) if bias is None else pb.unstack(_ready(bias))
+    biases = (None,) if bias is None else (_ready(bias),)
+    if reset_after and bias is not None:
+        biases = pb.unstack(*biases)
     mask = None if mask is None else cast(mask, "bool")
-    out, h = pb.gru(*args, *biases, mask, reverse=go_backwards)
+    out, h = pb.gru(
+        *args, *biases, mask=mask, reverse=go_backwards, reset_after=reset_after
+    )
     return _results(out, go_backwards, return_sequences, h)
 
 
