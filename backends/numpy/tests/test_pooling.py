@@ -37,17 +37,21 @@ def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape)
 
 
-def windows_of(x: Array, fill: Any, *, window: Any, strides: Any, padding: Any) -> Array:
+def windows_of(
+    x: Array, fill: Any, *, window: Any, strides: Any, padding: Any, dilation: Any = (1, 1, 1)
+) -> Array:
     """(N, *out, taps, C), by loops."""
     padded = np.pad(x, [(0, 0), *padding, (0, 0)], constant_values=fill)
     out = [
-        max(0, (p - w) // s + 1)
-        for p, w, s in zip(padded.shape[1:-1], window, strides, strict=True)
+        max(0, (p - (w - 1) * d - 1) // s + 1)
+        for p, w, s, d in zip(padded.shape[1:-1], window, strides, dilation, strict=False)
     ]
     windows = np.zeros((x.shape[0], *out, prod(window), x.shape[-1]), x.dtype)
     for position in itertools.product(*map(range, out)):
         for index, tap in enumerate(itertools.product(*map(range, window))):
-            at = tuple(p * s + t for p, s, t in zip(position, strides, tap, strict=True))
+            at = tuple(
+                p * s + t * d for p, s, t, d in zip(position, strides, tap, dilation, strict=False)
+            )
             windows[(slice(None), *position, index)] = padded[(slice(None), *at)]
     return windows
 
@@ -68,7 +72,8 @@ def problems(draw: Any) -> tuple[Array, dict[str, Any]]:
     pads = st.booleans().flatmap(lambda padded: st.integers(0, 2 if padded else 0))
     padding = tuple((min(draw(pads), w - 1), min(draw(pads), w - 1)) for w in window)
     strides = window if draw(st.booleans()) else each(1, 3)
-    return x, {"window": window, "strides": strides, "padding": padding}
+    dilation = each(1, 3) if draw(st.booleans()) else (1,) * rank
+    return x, {"window": window, "strides": strides, "padding": padding, "dilation": dilation}
 
 
 @settings(max_examples=150, deadline=None)

@@ -87,6 +87,7 @@ from pullback.ops.nn.resize import *
 from pullback.ops.nn.rotary import *
 from pullback.ops.nn.sampling import *
 from pullback.ops.nn.softmax import *
+from pullback.ops.nn.unpooling import *
 from pullback.ops.optim.adaptive_updates import *
 from pullback.ops.optim.clipping import *
 from pullback.ops.optim.optimizer_updates import *

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
 from pullback.shapes import Pads, Shape
 
@@ -28,4 +28,6 @@ class PoolOptions(TypedDict):
     window: Shape
     strides: Shape
     padding: Pads
+    dilation: NotRequired[Shape]
+    ceil_mode: NotRequired[bool]
     data_format: str

@@ -29,17 +29,21 @@ BLOCK_BYTES = 1 << 21
 than one on such blocks: they wait for Python's lock. At 2 MB they take 0.8 of its time."""
 
 
-def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple[Array, Array]:
+def max_pool(
+    x: Array, *, window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes = ()
+) -> tuple[Array, Array]:
     """x (N, *spatial, C) to (y, indices): each window's maximum and its position, int32.
 
     Positions count row-major through the window, padding (the dtype's least value) included. The
     first maximum wins; a NaN wins over every number, and the first NaN over the others.
     """
     dtype = compute_dtype(x.dtype)
+    dilation = dilation or (1,) * len(window)
     if dtype != x.dtype:
-        y, indices = max_pool(x.astype(dtype), window=window, strides=strides, padding=padding)
+        y, indices = max_pool(
+            x.astype(dtype), window=window, strides=strides, padding=padding, dilation=dilation
+        )
         return y.astype(x.dtype), indices
-    dilation = (1,) * len(window)
     channels, taps = x.shape[-1], prod(window)
     shape = (x.shape[0], *output_sizes(x.shape[1:-1], window, strides, padding, dilation), channels)
     y, indices = np.empty(shape, dtype), np.zeros(shape, np.int32)
@@ -82,7 +86,14 @@ def max_pool(x: Array, *, window: Sizes, strides: Sizes, padding: Pads) -> tuple
 
 
 def max_pool_gradient(
-    g: Array, indices: Array, *, input_shape: Sizes, window: Sizes, strides: Sizes, padding: Pads
+    g: Array,
+    indices: Array,
+    *,
+    input_shape: Sizes,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes = (),
 ) -> Array:
     """g and indices (N, *out, C) to the gradient of x, of input_shape: g where the maxima were."""
     dtype = compute_dtype(g.dtype)
@@ -94,6 +105,7 @@ def max_pool_gradient(
             window=window,
             strides=strides,
             padding=padding,
+            dilation=dilation,
         )
         return wide.astype(g.dtype)
     g = np.ascontiguousarray(g)
@@ -111,17 +123,23 @@ def max_pool_gradient(
             np.copyto(whole, chosen.view(np.uint8))
             np.multiply(whole, g[first:last].view(bits), out=whole)
 
-    return _spread(term_of, g, input_shape, window, strides, padding)
+    return _spread(term_of, g, input_shape, window, strides, padding, dilation)
 
 
 def max_pool_gather(
-    x: Array, indices: Array, *, window: Sizes, strides: Sizes, padding: Pads
+    x: Array,
+    indices: Array,
+    *,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes = (),
 ) -> Array:
     """x (N, *spatial, C) at indices (N, *out, C): its elements there, 0 in the padding.
 
     This is the linear map whose transpose is `max_pool_gradient`.
     """
-    dilation = (1,) * len(window)
+    dilation = dilation or (1,) * len(window)
     channels = x.shape[-1]
     if not indices.size:
         return np.zeros(indices.shape, x.dtype)
@@ -135,7 +153,13 @@ def max_pool_gather(
 
 
 def avg_pool(
-    x: Array, *, window: Sizes, strides: Sizes, padding: Pads, count_include_pad: bool
+    x: Array,
+    *,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    count_include_pad: bool,
+    dilation: Sizes = (),
 ) -> Array:
     """x (N, *spatial, C) to y (N, *out, C), the mean of each window, with or without padding."""
     dtype = compute_dtype(x.dtype)
@@ -146,9 +170,10 @@ def avg_pool(
             strides=strides,
             padding=padding,
             count_include_pad=count_include_pad,
+            dilation=dilation,
         )
         return wide.astype(x.dtype)
-    dilation = (1,) * len(window)
+    dilation = dilation or (1,) * len(window)
     channels = x.shape[-1]
     out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
     y = np.empty((x.shape[0], *out, channels), dtype)
@@ -162,7 +187,7 @@ def avg_pool(
             np.add.reduce(values, axis=0, out=flat[rows])
 
     threads.run(work, plan.parts, prod(window) * y.size)
-    y /= counts_of(x.shape[1:-1], window, strides, padding, count_include_pad, dtype)
+    y /= counts_of(x.shape[1:-1], window, strides, padding, count_include_pad, dtype, dilation)
     return y
 
 
@@ -174,15 +199,22 @@ def avg_pool_gradient(
     strides: Sizes,
     padding: Pads,
     count_include_pad: bool,
+    dilation: Sizes = (),
 ) -> Array:
     """g (N, *out, C) to the gradient of x, of input_shape: each g spread evenly over its window."""
     dtype = compute_dtype(g.dtype)
     even = g.astype(dtype, copy=False) / counts_of(
-        input_shape[1:-1], window, strides, padding, count_include_pad, dtype
+        input_shape[1:-1], window, strides, padding, count_include_pad, dtype, dilation
     )
     even = np.ascontiguousarray(even)
     dx = _spread(
-        lambda tap, first, last, out: even[first:last], even, input_shape, window, strides, padding
+        lambda tap, first, last, out: even[first:last],
+        even,
+        input_shape,
+        window,
+        strides,
+        padding,
+        dilation,
     )
     return dx.astype(g.dtype, copy=False)
 
@@ -194,6 +226,7 @@ def _spread(
     window: Sizes,
     strides: Sizes,
     padding: Pads,
+    dilation: Sizes,
 ) -> Array:
     """Adds every tap's term at the tap's position in an array of input_shape.
 
@@ -212,7 +245,8 @@ def _spread(
     # Windows that do not overlap are written, not added, and a pixel's channels are then one
     # element of an opaque dtype (one inner loop over pixels, not one per pixel); only pixels
     # outside all windows need zeros first.
-    apart = all(w <= s for w, s in zip(window, strides, strict=True))
+    dilation = dilation or (1,) * len(window)
+    apart = all(d * (w - 1) < s for w, s, d in zip(window, strides, dilation, strict=True))
     tiled = apart and all(
         o * s == p and w == s for o, s, p, w in zip(out, strides, padded, window, strict=True)
     )
@@ -230,7 +264,9 @@ def _spread(
             sums[:count].fill(0)
         origin = first * steps[0] if bare else 0
         for tap, position in enumerate(product(*map(range, window))):
-            offset = origin + sum(p * s for p, s in zip(position, steps[1:-1], strict=True))
+            offset = origin + sum(
+                p * s * d for p, s, d in zip(position, steps[1:-1], dilation, strict=True)
+            )
             term = term_of(tap, first, last, room[:count])
             values = room[:count] if term is None else term
             target = dx if bare else sums
@@ -271,17 +307,17 @@ def counts_of(
     padding: Pads,
     count_include_pad: bool,
     dtype: np.dtype[Any],
+    dilation: Sizes = (),
 ) -> Any:
     """The divisor of each window's sum, (*out, 1) or a number; at least 1, so 0 / 0 is 0."""
     if count_include_pad or not any(map(any, padding)):
         return dtype.type(prod(window))
     counts = np.ones((), np.int64)
-    out = output_sizes(spatial, window, strides, padding, (1,) * len(window))
-    for size, width, stride, (low, _), many in zip(
-        spatial, window, strides, padding, out, strict=True
+    dilation = dilation or (1,) * len(window)
+    out = output_sizes(spatial, window, strides, padding, dilation)
+    for size, width, stride, (low, _), many, step in zip(
+        spatial, window, strides, padding, out, dilation, strict=True
     ):
-        start = np.arange(many) * stride - low
-        counts = counts[..., None] * np.maximum(
-            np.minimum(start + width, size) - np.maximum(start, 0), 0
-        )
+        at = (np.arange(many) * stride - low)[:, None] + np.arange(width) * step
+        counts = counts[..., None] * np.count_nonzero((at >= 0) & (at < size), axis=1)
     return np.maximum(counts, 1)[..., None].astype(dtype)

@@ -42,11 +42,14 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def plan_of(image: Sizes, first: int, window: Sizes, strides: Sizes, padding: Pads) -> Plan | None:
+def plan_of(
+    image: Sizes, first: int, window: Sizes, strides: Sizes, padding: Pads, dilation: Sizes = ()
+) -> Plan | None:
     """Returns the plan for images whose spatial axes begin at `first`; None if they are many."""
     rank, taps = len(window), prod(window)
     spatial = image[first : first + rank]
-    out = output_sizes(spatial, window, strides, padding, (1,) * rank)
+    dilation = dilation or (1,) * rank
+    out = output_sizes(spatial, window, strides, padding, dilation)
     shape = (*image[:first], *out, *image[first + rank :])
     if not 0 < prod(shape) * taps <= _FEW or taps > _FEW_TAPS:
         return None
@@ -59,15 +62,16 @@ def plan_of(image: Sizes, first: int, window: Sizes, strides: Sizes, padding: Pa
         )
     steps = tuple([prod(padded[axis + 1 :]) for axis in range(len(padded))])
     places = steps[first : first + rank]
+    apart_by = tuple([step * far for step, far in zip(places, dilation, strict=True)])
     moves = tuple([step * stride for step, stride in zip(places, strides, strict=True)])
-    apart = all(w <= s for w, s in zip(window, strides, strict=True))
+    apart = all(d * (w - 1) < s for w, s, d in zip(window, strides, dilation, strict=True))
     covered = tuple([count * width for count, width in zip(out, window, strict=True)])
     return Plan(
         padded,
         shape,
         inner,
         (*window, *shape),
-        (*places, *steps[:first], *moves, *steps[first + rank :]),
+        (*apart_by, *steps[:first], *moves, *steps[first + rank :]),
         apart,
         apart and covered == wide and window == strides,
     )

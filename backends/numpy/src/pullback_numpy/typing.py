@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class PoolOptions(TypedDict):
     window: Sizes
     strides: Sizes
     padding: Pads
+    dilation: NotRequired[Sizes]
 
 
 class AvgPoolOptions(PoolOptions):

@@ -35,29 +35,43 @@ def _of_images(reference: Any) -> Any:
 
 
 def _windows(
-    shape: Sequence[int], window: Sizes, strides: Sizes | None = None, padding: Padding = "valid"
-) -> tuple[tuple[int, ...], list[tuple[Any, list[Any]]]]:
+    shape: Sequence[int], window: Sizes, strides: Sizes | None = None, padding: Padding = "valid",
+    dilation: Sizes = 1, ceil_mode: bool = False,
+) -> tuple[tuple[int, ...], list[tuple[Any, list[Any]]]]:  # fmt: skip
     """The sizes of the result, and for each of its places those of its window, row-major.
 
-    A place of a window that is outside the image is None.
+    A place of a window that is outside the image is None, and False behind its padding.
     """
     spatial = shape[1:-1]
     count = len(spatial)
-    window = tuple_of(window, count)
+    window, dilation = tuple_of(window, count), tuple_of(dilation, count)
     strides = tuple_of(window if strides is None else strides, count)
-    pads = pads_of(padding, spatial, window, strides, (1,) * count)
-    starts = [
-        range(-low, n + high - w + 1, s)
-        for n, w, s, (low, high) in zip(spatial, window, strides, pads, strict=True)
-    ]
+    pads = pads_of(padding, spatial, window, strides, dilation)
+    starts = []
+    for n, w, s, d, (low, high) in zip(spatial, window, strides, dilation, pads, strict=True):
+        reach = d * (w - 1) + 1
+        along = [*range(-low, n + high - reach + 1, s)]
+        following = along[-1] + s if along else -low
+        # One more, for what is left over, if it begins before the padding behind.
+        if ceil_mode and following < n and following + reach - s < n + high:
+            along.append(following)
+        starts.append(along)
 
-    def inside(cell: tuple[int, ...]) -> tuple[int, ...] | None:
-        return cell if all(0 <= c < n for c, n in zip(cell, spatial, strict=True)) else None
+    def inside(cell: tuple[int, ...]) -> tuple[int, ...] | bool | None:
+        if all(0 <= c < n for c, n in zip(cell, spatial, strict=True)):
+            return cell
+        beyond = any(c >= n + high for c, n, (_, high) in zip(cell, spatial, pads, strict=True))
+        return False if beyond else None
 
     out = tuple(map(len, starts))
     found = []
     for place, start in zip(np.ndindex(*out), product(*starts), strict=True):
-        taps = product(*(range(first, first + w) for first, w in zip(start, window, strict=True)))
+        taps = product(
+            *(
+                range(first, first + w * d, d)
+                for first, w, d in zip(start, window, dilation, strict=True)
+            )
+        )
         found.append((place, [inside(cell) for cell in taps]))
     return out, found
 
@@ -69,7 +83,8 @@ def _result(x: Array, **how: Any) -> tuple[Array, list[tuple[Any, list[Any]]]]:
 
 
 def _count(cells: list[Any], count_include_pad: bool) -> int:
-    return len(cells) if count_include_pad else max(len(cells) - cells.count(None), 1)
+    inside = [cell for cell in cells if cell or (count_include_pad and cell is None)]
+    return max(len(inside), 1)
 
 
 @_of_images
@@ -134,8 +149,23 @@ _CASES: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 4, 3, 4, 2), {"window": (2, 3, 2)}),
     ((0, 4, 4, 2), {"window": 2}),
     ((1, 2, 2, 2), {"window": 3}),
+    ((1, 7, 8, 2), {"window": 2, "dilation": (2, 3), "strides": (1, 2)}),
+    (
+        (1, 2, 6, 5),
+        {"window": (2, 3), "dilation": 2, "padding": 1, "data_format": "channels_first"},
+    ),
+    ((2, 9, 2), {"window": 2, "strides": 5, "dilation": 3, "padding": "same"}),
+    ((1, 6, 5, 2), {"window": 3, "strides": 2, "ceil_mode": True}),
+    ((1, 4, 6, 2), {"window": 2, "strides": (3, 4), "padding": 1, "ceil_mode": True}),
+    ((1, 8, 2), {"window": 2, "dilation": 2, "strides": 3, "padding": 1, "ceil_mode": True}),
+    ((1, 2, 2), {"window": 3, "ceil_mode": True}),
 )
 _COUNTED: Any = {"window": 3, "strides": 2, "padding": "same", "count_include_pad": True}
+#: The last windows reach behind the padding, where nothing is counted.
+_CEILED: Any = {
+    "window": (3, 2), "strides": (3, 2), "padding": ((1, 0), (1, 1)), "ceil_mode": True,
+    "count_include_pad": True,
+}  # fmt: skip
 _ERRORS = [
     wrong(errors.ShapeError, normal(4, 3), window=2),
     wrong(errors.ShapeError, normal(1, 4, 3), window=(2, 2)),
@@ -164,6 +194,74 @@ suite("max_pool", _max_pool, either_zero=True, items=("x",))(
     ),
     *_ERRORS,
 )
+
+
+def _with_indices(x: Array, *, data_format: str = "channels_last", **how: Any) -> Any:
+    images = to_last(x, data_format)
+    y, windows = _result(images, **how)
+    indices = np.zeros(y.shape, np.int64)
+    for place, cells in windows:
+        inside = [cell for cell in cells if cell]
+        values = np.stack([images[:, *cell] for cell in inside])
+        flat = np.array([np.ravel_multi_index(cell, images.shape[1:-1]) for cell in inside])
+        y[:, *place] = values.max(axis=0)
+        indices[:, *place] = flat[values.argmax(axis=0)]
+    return from_last(y, data_format), from_last(indices, data_format)
+
+
+suite("max_pool_with_indices", _with_indices, either_zero=True, items=("x",))(
+    *(call(distinct(*shape, seed=i), **how) for i, (shape, how) in enumerate(_CASES)),
+    call(integers(-9, 9, 1, 5, 5, 2), window=3, padding="same", note="integers"),
+    rough(
+        np.array([1.0, np.nan, -np.inf, np.inf, -np.inf, -np.inf]).reshape(1, 6, 1),
+        window=2,
+        note="infinities and NaN",
+    ),
+    rough(
+        np.full((1, 4, 5, 2), -np.inf), window=3, padding=1, strides=1, note="all as the padding"
+    ),
+    rough(np.full((1, 5, 1), -np.inf), window=3, padding=2, dilation=2, strides=1),
+    *_ERRORS,
+)
+
+
+def _unpool(x: Array, indices: Array, *, size: Any, data_format: str = "channels_last") -> Array:
+    values, places = to_last(x, data_format), to_last(indices, data_format)
+    size = tuple_of(size, values.ndim - 2)
+    y: Array = np.zeros((values.shape[0], int(np.prod(size)), values.shape[-1]), x.dtype)
+    for spot in np.ndindex(values.shape):
+        y[spot[0], places[spot], spot[-1]] = values[spot]
+    return from_last(y.reshape(values.shape[0], *size, values.shape[-1]), data_format)
+
+
+def _distinct_places(size: int, *shape: int) -> Array:
+    """Other places for each element of an image's channel."""
+    places = np.zeros((shape[0], shape[-1], int(np.prod(shape[1:-1]))), np.int64)
+    rng = np.random.default_rng(size)
+    for spot in np.ndindex(places.shape[:2]):
+        places[spot] = rng.permutation(size)[: places.shape[-1]]
+    return np.moveaxis(places, 1, -1).reshape(shape)
+
+
+_NO_PLACES = {"shared": "indices are places", "equal": "an index that repeats has one value"}
+suite("max_unpool", _unpool, items=("x", "indices"), without=_NO_PLACES)(
+    call(normal(2, 2, 3, 2), _distinct_places(20, 2, 2, 3, 2), size=(4, 5)),
+    call(normal(1, 3, 3), _distinct_places(7, 1, 3, 3), size=7),
+    call(
+        normal(1, 2, 2, 2),
+        np.moveaxis(_distinct_places(9, 1, 2, 2, 2), -1, 1),
+        size=3,
+        data_format="channels_first",
+    ),
+    call(
+        normal(1, 2, 1, 2, 1), _distinct_places(8, 1, 2, 1, 2, 1) - 8, size=2, note="from the end"
+    ),
+    call(normal(0, 2, 1), np.zeros((0, 2, 1), np.int64), size=3, note="no images"),
+    call(integers(-5, 5, 1, 2, 1), _distinct_places(5, 1, 2, 1), size=5, note="integers"),
+    wrong(errors.ShapeError, normal(1, 2, 1), np.zeros((1, 2), np.int64), size=4),
+    wrong(errors.ShapeError, normal(1, 2, 1), np.zeros((1, 2, 1), np.int64), size=(4, 4)),
+    wrong(errors.IndexingError, normal(1, 2, 1), np.full((1, 2, 1), 4), size=4),
+)
 suite("max_pool_gradient", _max_pool_gradient, items=("g", "indices"))(
     *(
         call(normal(*_out(shape, how), seed=i), _indices(shape, how, i), input_shape=shape, **how)
@@ -183,6 +281,7 @@ suite("max_pool_gather", _max_pool_gather, items=("x", "indices"))(
 suite("avg_pool", _avg_pool, items=("x",))(
     *(call(normal(*shape, seed=i), **how) for i, (shape, how) in enumerate(_CASES)),
     call(normal(1, 5, 5, 2), **_COUNTED),
+    call(normal(1, 4, 6, 2), **_CEILED),
     *_ERRORS,
 )
 suite("avg_pool_gradient", _avg_pool_gradient, items=("g",))(
@@ -191,6 +290,7 @@ suite("avg_pool_gradient", _avg_pool_gradient, items=("g",))(
         for i, (shape, how) in enumerate(_CASES)
     ),
     call(normal(1, 3, 3, 2), input_shape=(1, 5, 5, 2), **_COUNTED),
+    call(normal(1, 2, 4, 2), input_shape=(1, 4, 6, 2), **_CEILED),
     wrong(errors.ShapeError, normal(1, 3, 1), input_shape=(1, 4, 1), window=2),
 )
 

@@ -98,6 +98,8 @@ _FIRST = {
     "addmm": "write `pb.linear(x, w, b)`",
     "conv1d conv2d conv3d": "write `pb.conv(x, kernel)`; kernels are (*window, inputs, outputs)",
     "max_pool1d max_pool2d": "write `pb.max_pool`",
+    "max_unpool1d max_unpool2d max_unpool3d": "write `pb.max_unpool`",
+    "max_pool_with_argmax": "write `pb.max_pool_with_indices`",
     "avg_pool1d avg_pool2d": "write `pb.avg_pool`",
     "interpolate upsample": "write `pb.resize`, or `pb.resample` for bicubic or aligned corners",
     "cross_entropy":

@@ -53,6 +53,8 @@ class Pool(Images):
         pool_size: the size of the window, one number or one for each dimension.
         strides: the steps from window to window; `pool_size` if None.
         padding: "valid" or "same", in upper or lower case.
+        dilation: the steps between elements of a window.
+        ceil_mode: True for one more window where elements are left over at an end.
         options: `data_format`, and those of `Layer`.
 
     Raises:
@@ -67,12 +69,17 @@ class Pool(Images):
         pool_size: Sizes = 2,
         strides: Sizes | None = None,
         padding: str = "valid",
+        *,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
         **options: Unpack[ImageOptions],
     ) -> None:
         super().__init__(**options)
         self.pool_size = sizes_of(pool_size, self.dimensions)
         self.strides = None if strides is None else sizes_of(strides, self.dimensions)
         self.padding = lower(padding)
+        self.dilation = sizes_of(dilation, self.dimensions)
+        self.ceil_mode = as_bool(ceil_mode, "ceil_mode")
 
     def call(self, x: Tensor) -> Tensor:
         """Returns the pooled input."""
@@ -82,6 +89,8 @@ class Pool(Images):
             window=self.pool_size,
             strides=self.strides,
             padding=self.padding,
+            dilation=self.dilation,
+            ceil_mode=self.ceil_mode,
             data_format=self.data_format,
         )
         self.check_fits(x.shape, y.shape)

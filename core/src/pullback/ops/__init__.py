@@ -57,6 +57,7 @@ FAMILIES = (
     "nn.convolution",
     "nn.convolution_transpose",
     "nn.pooling",
+    "nn.unpooling",
     "nn.adaptive_pooling",
     "nn.patches",
     "nn.resize",

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from pullback.dtypes import DType
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback.shapes import (
     Pads,
     Shape,
@@ -22,12 +22,20 @@ from pullback_cupy.kernels.windows import geometry
 from pullback_cupy.typing import Array, PoolOptions
 
 
-def _geometry(shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str) -> Any:
-    return geometry(shape, window, strides, padding, (1,) * len(window), data_format)
+def _geometry(
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str,
+    dilation: Shape = (), ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    dilation = dilation or (1,) * len(window)
+    return geometry(shape, window, strides, padding, dilation, data_format)
 
 
-def _pooled(shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str) -> Shape:
-    out = output_sizes(spatial_of(shape, data_format), window, strides, padding, (1,) * len(window))
+def _pooled(
+    shape: Shape, window: Shape, strides: Shape, padding: Pads, data_format: str,
+    dilation: Shape = (), ceil_mode: bool = False,
+) -> Shape:  # fmt: skip
+    dilation = dilation or (1,) * len(window)
+    out = output_sizes(spatial_of(shape, data_format), window, strides, padding, dilation)
     return image_shape(shape[0], out, channels_of(shape, data_format), data_format)
 
 
@@ -62,7 +70,10 @@ def _max_pool_gather(x: Array, indices: Array, **options: Unpack[PoolOptions]) -
     return y
 
 
-def _avg_pool(x: Array, *, count_include_pad: bool, **options: Unpack[PoolOptions]) -> Array:
+@may_decline
+def _avg_pool(x: Array, *, count_include_pad: bool, **options: Unpack[PoolOptions]) -> Any:
+    if options.get("ceil_mode"):
+        return NotImplemented
     x = contiguous(x)
     y = cupy.empty(_pooled(x.shape, **options), x.dtype)
     arguments = (x, y, _geometry(x.shape, **options), int(count_include_pad))
@@ -70,9 +81,12 @@ def _avg_pool(x: Array, *, count_include_pad: bool, **options: Unpack[PoolOption
     return y
 
 
+@may_decline
 def _avg_pool_gradient(
     g: Array, *, input_shape: Shape, count_include_pad: bool, **options: Unpack[PoolOptions]
-) -> Array:
+) -> Any:
+    if options.get("ceil_mode"):
+        return NotImplemented
     g = contiguous(g)
     dx = cupy.empty(input_shape, g.dtype)
     arguments = (g, dx, _geometry(input_shape, **options), int(count_include_pad))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.plugins.records import declines, may_decline
 from pullback_native import _native
 from pullback_native.loops import FLOAT32, Array
 from pullback_numpy import threads
@@ -67,13 +68,15 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         if attributes.get("dtype") is not None or first.size < least:
             return numpy(*inputs, **attributes)
         dtype = first.dtype
-        y = kernel(
+        y: Any = kernel(
             *[
                 astype(x, dtype=FLOAT32) if x is not None and x.dtype == dtype else x
                 for x in inputs
             ],
             **attributes,
         )
+        if y is NotImplemented:
+            return y
         if not isinstance(y, tuple):
             return astype(y, dtype=dtype) if y.dtype == FLOAT32 else y
         return tuple(
@@ -81,7 +84,7 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
             for i, one in enumerate(y)
         )
 
-    return wide
+    return may_decline(wide) if declines(kernel) or declines(numpy) else wide
 
 
 def scatter_add_in_float32(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:

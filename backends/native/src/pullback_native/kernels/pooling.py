@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback.shapes import output_sizes
 from pullback_native.kernels.windows import Padding, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run
@@ -26,7 +26,11 @@ _MOST_TAPS = 256
 
 @lru_cache(maxsize=256)
 def _plan(
-    shape: tuple[int, ...], window: tuple[int, ...], strides: tuple[int, ...], padding: Padding
+    shape: tuple[int, ...],
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    padding: Padding,
+    dilation: tuple[int, ...] = (),
 ) -> tuple[tuple[int, ...], Sizes, bool]:
     """The shape of the result, the sizes for the loops, and whether windows tile the image.
 
@@ -43,10 +47,15 @@ def _is_flat(shape: tuple[int, ...]) -> bool:
     return shape[-1] < _FEW_CHANNELS and prod(shape) > _MANY
 
 
+def _is_dilated(options: PoolOptions) -> bool:
+    """Returns whether there are gaps in the windows, which the loops do not know."""
+    return any(step != 1 for step in options.get("dilation", ()))
+
+
 def _max_pool(
-    x: Array, *, data_format: str, **options: Unpack[PoolOptions]
+    x: Array, *, data_format: str, ceil_mode: bool = False, **options: Unpack[PoolOptions]
 ) -> tuple[Array, Array]:  # fmt: skip
-    if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32:
+    if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32 or _is_dilated(options):
         results: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
             x, data_format=data_format, **options
         )
@@ -66,9 +75,9 @@ def _max_pool(
 
 def _max_pool_gradient(
     g: Array, indices: Array, *, input_shape: tuple[int, ...], data_format: str,
-    **options: Unpack[PoolOptions],
+    ceil_mode: bool = False, **options: Unpack[PoolOptions],
 ) -> Array:  # fmt: skip
-    if data_format != "channels_last" or g.ndim > 4 or g.dtype != FLOAT32:
+    if data_format != "channels_last" or g.ndim > 4 or g.dtype != FLOAT32 or _is_dilated(options):
         gradient: Array = NUMPY_KERNELS["max_pool_gradient"](
             g, indices, input_shape=input_shape, data_format=data_format, **options
         )
@@ -88,10 +97,15 @@ def _max_pool_gradient(
     return dx
 
 
+@may_decline
 def _avg_pool(
-    x: Array, *, data_format: str, count_include_pad: bool, **options: Unpack[PoolOptions]
-) -> Array:
-    if data_format == "channels_last" and x.ndim <= 4 and x.dtype == FLOAT32:
+    x: Array, *, data_format: str, count_include_pad: bool, ceil_mode: bool = False,
+    **options: Unpack[PoolOptions],
+) -> Any:  # fmt: skip
+    if ceil_mode:
+        return NotImplemented
+    served = x.ndim <= 4 and x.dtype == FLOAT32 and not _is_dilated(options)
+    if data_format == "channels_last" and served:
         shape, sizes, _ = _plan(x.shape, **options)
         taps = prod(options["window"])
         # A window outside of the image has no mean but NumPy's.

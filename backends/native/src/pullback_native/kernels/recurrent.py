@@ -7,7 +7,7 @@ are independent. Steps that a mask leaves out are computed as the others are, an
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -187,7 +187,7 @@ def _lstm_gradient(
 def _gru(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, bias: _Optional,
     recurrent_bias: _Optional, mask: _Optional, *, reverse: bool, reset_after: bool = True,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> Any:  # fmt: skip
     if not reset_after:
         return NotImplemented
     inputs = (x, initial_h, kernel, recurrent_kernel, bias, recurrent_bias)
@@ -213,7 +213,7 @@ def _gru_gradient(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, mask: _Optional,
     out: Array, gates: Array, candidates: Array, out_g: Array, h_g: Array, *, reverse: bool,
     reset_after: bool = True,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> Any:  # fmt: skip
     if not reset_after:
         return NotImplemented
     inputs = (x, initial_h, kernel, recurrent_kernel)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from pullback.casting import compute_dtype
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback.shapes import channels_last_shape, spatial_of
 from pullback_numpy import pooling, pooling_few
 from pullback_numpy.kernels.convolution import to_last
@@ -25,7 +25,12 @@ def _plan(shape: Sizes, data_format: str, options: Any) -> Plan | None:
     """Returns how few elements are pooled; None for many."""
     first = 1 if data_format == "channels_last" else 2
     return pooling_few.plan_of(
-        shape, first, options["window"], options["strides"], options["padding"]
+        shape,
+        first,
+        options["window"],
+        options["strides"],
+        options["padding"],
+        options.get("dilation", ()),
     )
 
 
@@ -34,13 +39,15 @@ def _wide(x: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _counts(shape: Sizes, data_format: str, dtype: DType, **options: Unpack[AvgPoolOptions]) -> Any:
+def _counts(shape: Sizes, data_format: str, dtype: DType, **options: Any) -> Any:
     """The divisors of the sums, with axes of channels as in the images."""
     counts = pooling.counts_of(spatial_of(shape, data_format), **options, dtype=dtype)
     return counts if data_format == "channels_last" or not counts.ndim else counts[..., 0]
 
 
-def _max_pool(x: Array, *, data_format: str, **options: Unpack[PoolOptions]) -> tuple[Array, ...]:
+def _max_pool(
+    x: Array, *, data_format: str, ceil_mode: bool = False, **options: Unpack[PoolOptions]
+) -> tuple[Array, ...]:
     plan = _plan(x.shape, data_format, options)
     if plan is not None:
         wide = _wide(x)
@@ -60,6 +67,7 @@ def _max_pool_gradient(
     *,
     input_shape: Sizes,
     data_format: str,
+    ceil_mode: bool = False,
     **options: Unpack[PoolOptions],
 ) -> Array:
     plan = _plan(input_shape, data_format, options)
@@ -77,7 +85,12 @@ def _max_pool_gradient(
 
 
 def _max_pool_gather(
-    x: Array, indices: Array, *, data_format: str, **options: Unpack[PoolOptions]
+    x: Array,
+    indices: Array,
+    *,
+    data_format: str,
+    ceil_mode: bool = False,
+    **options: Unpack[PoolOptions],
 ) -> Array:
     plan = _plan(x.shape, data_format, options)
     if plan is not None:
@@ -87,7 +100,12 @@ def _max_pool_gather(
     return _back(pooling.max_pool_gather(to_last(x), to_last(indices), **options))
 
 
-def _avg_pool(x: Array, *, data_format: str, **options: Unpack[AvgPoolOptions]) -> Array:
+@may_decline
+def _avg_pool(
+    x: Array, *, data_format: str, ceil_mode: bool = False, **options: Unpack[AvgPoolOptions]
+) -> Any:
+    if ceil_mode:
+        return NotImplemented
     plan = _plan(x.shape, data_format, options)
     if plan is not None:
         wide, taps = _wide(x), prod(options["window"])
@@ -101,9 +119,17 @@ def _avg_pool(x: Array, *, data_format: str, **options: Unpack[AvgPoolOptions]) 
     return _back(pooling.avg_pool(to_last(x), **options))
 
 
+@may_decline
 def _avg_pool_gradient(
-    g: Array, *, input_shape: Sizes, data_format: str, **options: Unpack[AvgPoolOptions]
-) -> Array:
+    g: Array,
+    *,
+    input_shape: Sizes,
+    data_format: str,
+    ceil_mode: bool = False,
+    **options: Unpack[AvgPoolOptions],
+) -> Any:
+    if ceil_mode:
+        return NotImplemented
     plan = _plan(input_shape, data_format, options)
     if plan is not None:
         wide = _wide(g)

@@ -281,7 +281,7 @@ _LARGE = 1 << 24
 def _gru(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, bias: Array | None,
     recurrent_bias: Array | None, mask: Array | None, *, reverse: bool, reset_after: bool = True,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> Any:  # fmt: skip
     if not reset_after:
         return NotImplemented
     h, recurrent = widened(initial_h), widened(recurrent_kernel)
@@ -322,7 +322,7 @@ def _gru_gradient(
     x: Array, initial_h: Array, kernel: Array, recurrent_kernel: Array, mask: Array | None,
     out: Array, gates: Array, candidates: Array, out_g: Array, h_g: Array, *, reverse: bool,
     reset_after: bool = True,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> Any:  # fmt: skip
     if not reset_after:
         return NotImplemented
     recurrent = widened(recurrent_kernel)

@@ -26,6 +26,7 @@ from pullback.ops.nn.windows import (
     taps,
     untap,
 )
+from pullback.ops.padding import pad
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
 from pullback.ops.searching import argmax
@@ -49,9 +50,22 @@ __all__ = ["avg_pool", "max_pool", "max_pool_gather"]
 
 
 @remembered
-def _windowed(
-    shapes: tuple[Shape, ...], *, window: object, strides: object, padding: object, data_format: Any
+def windowed(
+    shapes: tuple[Shape, ...],
+    *,
+    window: object,
+    strides: object,
+    padding: object,
+    data_format: str,
+    dilation: object = 1,
+    ceil_mode: object = False,
 ) -> dict[str, Any]:
+    """The canonical attributes of pooling: `ceil_mode` has become padding.
+
+    Raises:
+        ShapeError: for sizes that do not fit the images.
+        InputValueError: for an unknown word.
+    """
     (shape,) = shapes
     check_format(data_format)
     if len(shape) < 3:
@@ -61,23 +75,48 @@ def _windowed(
     spatial = spatial_of(shape, data_format)
     if strides is None:
         strides = window
-    window, strides, padding, _ = canonical_windows(spatial, window, strides, padding, 1)
-    return {"window": window, "strides": strides, "padding": padding, "data_format": data_format}
+    sizes = canonical_windows(spatial, window, strides, padding, dilation)
+    window, strides, padding, dilation = sizes
+    if ceil_mode:
+        padding = _ceiled(spatial, *sizes)
+    steps = {"strides": strides, "padding": padding, "dilation": dilation}
+    return {"window": window, **steps, "ceil_mode": False, "data_format": data_format}
+
+
+def _ceiled(spatial: Shape, window: Shape, strides: Shape, padding: Pads, dilation: Shape) -> Pads:
+    """The padding with what the last windows reach behind it, where elements are left over."""
+    pairs = []
+    for size, width, stride, (low, high), step in zip(
+        spatial, window, strides, padding, dilation, strict=True
+    ):
+        reach = step * (width - 1) + 1
+        left = (size + low + high - reach) % stride
+        # A window that would begin in the padding behind is none.
+        start = size + low + high - reach - left + stride
+        more = stride - left if left and start >= 0 and start < size + low else 0
+        pairs.append((low, high + more))
+    return tuple(pairs)
 
 
 @remembered
 def _normalize_average(
-    shapes: tuple[Shape, ...], *, count_include_pad: bool, **attributes: Any
+    shapes: tuple[Shape, ...], *, count_include_pad: bool, ceil_mode: object = False, **given: Any
 ) -> dict[str, Any]:
-    return {**_windowed(shapes, **attributes), "count_include_pad": bool(count_include_pad)}
+    canonical = windowed(shapes, **given)
+    if ceil_mode:
+        ceiled = windowed(shapes, ceil_mode=True, **given)
+        # What lies behind the padding is not counted, and no padding can say so.
+        apart = count_include_pad and ceiled["padding"] != canonical["padding"]
+        canonical = {**canonical, "ceil_mode": True} if apart else ceiled
+    return {**canonical, "count_include_pad": bool(count_include_pad)}
 
 
 def _normalize_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
-    normalize = _normalize_average if "count_include_pad" in attributes else _windowed
+    normalize = _normalize_average if "count_include_pad" in attributes else windowed
     canonical = normalize((input_shape,), **attributes)
-    expected = _pooled(input_shape, **canonical)
+    expected = pooled(input_shape, **canonical)
     for shape in shapes:
         if shape != expected:
             raise errors.ShapeError(
@@ -88,8 +127,8 @@ def _normalize_gradient(
 
 
 def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str, Any]:
-    canonical = _windowed(shapes[:1], **attributes)
-    expected = _pooled(shapes[0], **canonical)
+    canonical = windowed(shapes[:1], **attributes)
+    expected = pooled(shapes[0], **canonical)
     if shapes[1] != expected:
         raise errors.ShapeError(
             f"pooling images {shapes[0]} gives {expected}, so the indices cannot have shape "
@@ -98,18 +137,22 @@ def _normalize_gather(shapes: tuple[Shape, ...], **attributes: Any) -> dict[str,
     return canonical
 
 
-def _pooled(
+def pooled(
     x: Shape,
     *_: Shape,
     window: Shape,
     strides: Shape,
     padding: Pads,
+    dilation: Shape,
+    ceil_mode: bool,
     data_format: str,
     **__: object,
 ) -> Shape:
     """One element per window."""
-    undilated = (1,) * len(window)
-    out = output_sizes(spatial_of(x, data_format), window, strides, padding, undilated)
+    spatial = spatial_of(x, data_format)
+    if ceil_mode:
+        padding = _ceiled(spatial, window, strides, padding, dilation)
+    out = output_sizes(spatial, window, strides, padding, dilation)
     return image_shape(x[0], out, channels_of(x, data_format), data_format)
 
 
@@ -118,22 +161,18 @@ def _input_shape(*_: Shape, input_shape: Shape, **__: object) -> Shape:
     return input_shape
 
 
-def _taps(
-    x: Tensor, window: Sizes, strides: Sizes, padding: Padding, fill: float = 0
-) -> list[Tensor]:
-    return taps(x, window, strides, padding, (1,) * len(window), fill)
-
-
 # Max pooling ------------------------------------------------------------------------------------
 
 
-@op(shape=_pooled, dtype=real, accuracy=EXACT, residuals=("indices",), normalize=_windowed)
+@op(shape=pooled, dtype=real, accuracy=EXACT, residuals=("indices",), normalize=windowed)
 def max_pool(
     x: Tensor,
     window: Sizes,
     *,
     strides: Sizes | None = None,
     padding: Padding = "valid",
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
     """The maximum of every window (Riesenhuber and Poggio, 1999).
@@ -145,6 +184,9 @@ def max_pool(
         window: the size of the windows, one number or one per spatial dimension.
         strides: the steps between windows; the size of the window if not given.
         padding: as for `conv`.
+        dilation: the steps between elements of a window, one number or one per spatial dimension.
+        ceil_mode: True for one more window where elements are left over at an end, as if there
+            were more padding; none begins in padding.
         data_format: "channels_last" or "channels_first".
 
     Raises:
@@ -153,8 +195,9 @@ def max_pool(
     >>> pb.max_pool(pb.reshape([1.0, 3.0, 2.0, 0.0], (1, 4, 1)), window=2).tolist()
     [[[3.0], [2.0]]]
     """
+    assert strides is not None
     images = channels_last(x, data_format)
-    values = stack(_taps(images, window, strides, padding, identities(x.dtype)[0]))
+    values = stack(taps(images, window, strides, padding, dilation, identities(x.dtype)[0]))
     indices = argmax(values, axis=0).astype(int32)
     return (  # type: ignore[return-value]
         channels_back(max(values, axis=0), data_format),
@@ -184,6 +227,8 @@ def max_pool_gradient(
     window: Sizes,
     strides: Sizes | None = None,
     padding: Padding = "valid",
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
     """The gradient of `max_pool` with respect to its images: g at the maxima.
@@ -195,6 +240,8 @@ def max_pool_gradient(
         window: as for `max_pool`.
         strides: as for `max_pool`.
         padding: as for `max_pool`.
+        dilation: as for `max_pool`.
+        ceil_mode: as for `max_pool`.
         data_format: as for `max_pool`.
 
     Raises:
@@ -209,11 +256,11 @@ def max_pool_gradient(
     if not values.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
     parts = [where(winners == i, values, 0) for i in range(size_of(window))]
-    dx = untap(parts, shape, window, strides, padding)
+    dx = untap(parts, shape, window, strides, padding, dilation)
     return channels_back(dx, data_format)
 
 
-@op(shape=_pooled, dtype=_values_and_indices, accuracy=EXACT, normalize=_normalize_gather)
+@op(shape=pooled, dtype=_values_and_indices, accuracy=EXACT, normalize=_normalize_gather)
 def max_pool_gather(
     x: Tensor,
     indices: Tensor,
@@ -221,6 +268,8 @@ def max_pool_gather(
     window: Sizes,
     strides: Sizes | None = None,
     padding: Padding = "valid",
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
     """The elements of images at the indices of `max_pool` of others; 0 in the padding.
@@ -231,6 +280,8 @@ def max_pool_gather(
         window: as for `max_pool`.
         strides: as for `max_pool`.
         padding: as for `max_pool`.
+        dilation: as for `max_pool`.
+        ceil_mode: as for `max_pool`.
         data_format: as for `max_pool`.
 
     Raises:
@@ -240,9 +291,11 @@ def max_pool_gather(
     >>> pb.max_pool_gather(x, indices, window=2).tolist()
     [[[1.0], [0.0]]]
     """
+    assert strides is not None
     chosen = channels_last(indices, data_format)
     y = zeros(chosen.shape, dtype=x.dtype, device=x.device)
-    for i, tap in enumerate(_taps(channels_last(x, data_format), window, strides, padding)):
+    images = channels_last(x, data_format)
+    for i, tap in enumerate(taps(images, window, strides, padding, dilation)):
         y = where(chosen == i, tap, y)
     return channels_back(y, data_format)
 
@@ -257,13 +310,15 @@ max_pool_gather.vjp(
 # Average pooling --------------------------------------------------------------------------------
 
 
-@op(shape=_pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_average)
+@op(shape=pooled, dtype=real_floating, accuracy=ACCUMULATED, normalize=_normalize_average)
 def avg_pool(
     x: Tensor,
     window: Sizes,
     *,
     strides: Sizes | None = None,
     padding: Padding = "valid",
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
@@ -274,7 +329,11 @@ def avg_pool(
         window: the size of the windows, one number or one per spatial dimension.
         strides: the steps between windows; the size of the window if not given.
         padding: as for `conv`.
-        count_include_pad: True to count padding as zeros; False to leave it out.
+        dilation: the steps between elements of a window, one number or one per spatial dimension.
+        ceil_mode: True for one more window where elements are left over at an end, as if there
+            were more padding; none begins in padding.
+        count_include_pad: True to count padding as zeros; False to leave it out. What
+            `ceil_mode` reaches behind it is never counted.
         data_format: "channels_last" or "channels_first".
 
     Raises:
@@ -283,20 +342,29 @@ def avg_pool(
     >>> pb.avg_pool(pb.reshape([1.0, 3.0, 2.0, 0.0], (1, 4, 1)), window=2).tolist()
     [[[2.0], [1.0]]]
     """
+    assert strides is not None
     images = widened(channels_last(x, data_format))
-    total = sum(stack(_taps(images, window, strides, padding)), axis=0)
-    y = total / _counts(images, window, strides, padding, count_include_pad)
+    around = padding
+    if ceil_mode:
+        around = _ceiled(images.shape[1:-1], window, strides, padding, dilation)
+    total = sum(stack(taps(images, window, strides, around, dilation)), axis=0)
+    y = total / _counts(images, window, strides, padding, dilation, around, count_include_pad)
     return narrowed(channels_back(y, data_format), x)
 
 
 def _counts(
-    images: Tensor, window: Shape, strides: Sizes, padding: Pads, count_include_pad: bool
-) -> Tensor:
+    images: Tensor, window: Shape, strides: Shape, padding: Pads, dilation: Shape, around: Pads,
+    count_include_pad: bool,
+) -> Tensor:  # fmt: skip
     """The number of elements in the mean of each window, at least 1."""
     shape = (1, *images.shape[1:-1], 1)
     counted = ones(shape, dtype=images.dtype, device=images.device)
-    fill = 1 if count_include_pad else 0
-    counts = sum(stack(_taps(counted, window, strides, padding, fill)), axis=0)
+    if count_include_pad:
+        counted = pad(counted, ((0, 0), *padding, (0, 0)), constant_values=1)
+        around = tuple(
+            (0, high - counts) for (_, high), (_, counts) in zip(around, padding, strict=True)
+        )
+    counts = sum(stack(taps(counted, window, strides, around, dilation)), axis=0)
     return where(counts > 0, counts, 1)
 
 
@@ -314,6 +382,8 @@ def avg_pool_gradient(
     window: Sizes,
     strides: Sizes | None = None,
     padding: Padding = "valid",
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
     count_include_pad: bool = False,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
@@ -325,6 +395,8 @@ def avg_pool_gradient(
         window: as for `avg_pool`.
         strides: as for `avg_pool`.
         padding: as for `avg_pool`.
+        dilation: as for `avg_pool`.
+        ceil_mode: as for `avg_pool`.
         count_include_pad: as for `avg_pool`.
         data_format: as for `avg_pool`.
 
@@ -335,13 +407,15 @@ def avg_pool_gradient(
     >>> pb.ops.avg_pool_gradient(g, input_shape=(1, 4, 1), window=2).tolist()
     [[[1.0], [1.0], [2.0], [2.0]]]
     """
+    assert strides is not None
     shape = channels_last_shape(input_shape, data_format)
     values = widened(channels_last(g, data_format))
     if not values.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
     images = full(shape, 0, dtype=values.dtype, device=g.device)
-    share = values / _counts(images, window, strides, padding, count_include_pad)
-    dx = untap([share] * size_of(window), shape, window, strides, padding)
+    around = _ceiled(shape[1:-1], window, strides, padding, dilation) if ceil_mode else padding
+    share = values / _counts(images, window, strides, padding, dilation, around, count_include_pad)
+    dx = untap([share] * size_of(window), shape, window, strides, around, dilation)
     return narrowed(channels_back(dx, data_format), g)
 
 

@@ -14,6 +14,7 @@ def gru(
     mask: TensorLike | None = None,
     *,
     reverse: bool = False,
+    reset_after: bool = True,
 ) -> tuple[Tensor, Tensor]: ...
 def gru_gradient(
     x: TensorLike,
@@ -28,4 +29,5 @@ def gru_gradient(
     h_g: TensorLike,
     *,
     reverse: bool = False,
+    reset_after: bool = True,
 ) -> tuple[Tensor, ...]: ...

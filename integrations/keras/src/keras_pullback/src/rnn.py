@@ -121,9 +121,7 @@ def gru(
     if reset_after and bias is not None:
         biases = pb.unstack(*biases)
     mask = None if mask is None else cast(mask, "bool")
-    out, h = pb.gru(
-        *args, *biases, mask=mask, reverse=go_backwards, reset_after=reset_after
-    )
+    out, h = pb.gru(*args, *biases, mask=mask, reverse=go_backwards, reset_after=reset_after)
     return _results(out, go_backwards, return_sequences, h)
 
 
