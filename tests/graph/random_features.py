@@ -31,6 +31,9 @@ ANY = lines(
     pb.remat(lambda z: pb.cond(pb.sum(z) > 0, lambda: z * 2.0, lambda: again(z) * 1.0))({a})
     pb.grad(lambda z: pb.sum(again(pb.remat(box)(z)) ** 2))({a} * 1.0)
     pb.remat(pb.remat(lambda z: pb.sin(z) * SCALE))({a})
+    pb.cond(pb.sum({a}) > 0, lambda: custom({a}) * cfg.rate, lambda: other_custom({a}) * 1.0)
+    pb.grad(lambda z: pb.sum(pb.switch(num % 2, [lambda: custom(z) * z, lambda: z])))({a} * 1.0)
+    pb.scan(lambda c, _: (custom(c) * 0.5, pb.sum(other_custom(c))), {a} * 1.0, length=3)[0]
     pb.remat(nested)({a})
     masking(series({a})).values.mean() + {a}
     reader(masking(series({a}))).sum() + {a}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from pullback import dtypes, errors
@@ -97,12 +97,16 @@ def with_rule(f: Callable[P, tuple[R, Callable[..., Any]]], advice: str) -> Call
     @functools.wraps(f)
     def function(*args: P.args, **kwargs: P.kwargs) -> R:
         capture = capturing()
-        if capture is not None:
-            capture.custom_gradient(name)
-        if not LOCAL.state.recording:
+        call = None if capture is None else capture.custom_gradient(name)
+        if call is None and not LOCAL.state.recording:
             return cast("R", _pair(name, f(*args, **kwargs))[0])
         _reject_tracked(name, kwargs)
         arguments, inputs = _inputs(args)
+        if call is not None:
+            run = functools.partial(Rule, name, f, arguments, kwargs, advice)
+            tensors = [tensor for tensor in inputs if tensor is not None]
+            rule, results = call(run, tensors)
+            return cast("R", like(rule.result, iter(results)))
         # The ops inside are recorded, but nothing links them to the result: only `grad_fn` keeps
         # what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
@@ -111,6 +115,57 @@ def with_rule(f: Callable[P, tuple[R, Callable[..., Any]]], advice: str) -> Call
         return cast("R", _attach(name, result, grad_fn, inputs, variables, advice))
 
     return function
+
+
+class Rule:
+    """One call of a function with a gradient of its own, from tensors of a trace.
+
+    Args:
+        name: the name of the function.
+        f: returns its result and its gradient function.
+        arguments: the arguments by position, for their structure and what is no tensor in them.
+        kwargs: the arguments by keyword.
+        advice: the end of the error for the variables that `f` reads without a gradient.
+        tensors: the tensors of the arguments, in order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        f: Callable[..., tuple[object, Callable[..., Any]]],
+        arguments: Sequence[object],
+        kwargs: Mapping[str, object],
+        advice: str,
+        tensors: Sequence[Tensor],
+    ) -> None:
+        rest = iter(tensors)
+        args, inputs = _inputs(
+            [
+                like(arg, (next(rest) if type(x) is Tensor else x for x in leaves(arg)))
+                for arg in arguments
+            ]
+        )
+        with GradientTape() as tape:
+            self.result, self._grad_fn = _pair(name, f(*args, **kwargs))
+        #: The results, and the variables that the function reads and gives no gradients of.
+        self.outputs = [from_any(value) for value in leaves(self.result)]
+        self.variables = tape.watched_variables()
+        self.unruled: tuple[ReadVariable, ...] = ()
+        #: The error for one of those.
+        self.error = _unruled(name, self.variables, advice) if self.variables else ""
+        if self.variables and not _takes_variables(self._grad_fn):
+            self.variables, self.unruled = (), self.variables
+        self._custom = _Custom(name, self.outputs, inputs, self.variables)
+
+    def gradients(self, cotangents: dict[int, Tensor]) -> list[Tensor | None]:
+        """The cotangents of the tensors, then of the variables, from those of the results."""
+        found = self._custom.cotangents(self._grad_fn, cotangents)
+        kinds = [*self._custom.inputs, *self.variables]
+        return [part for part, kind in zip(found, kinds, strict=True) if kind is not None]
+
+
+def _unruled(name: str, variables: Sequence[ReadVariable], advice: str) -> str:
+    return f"{name} reads the variables {', '.join(str(v.name) for v in variables)}, {advice}"
 
 
 def _pair(name: str, returned: object) -> tuple[Any, Callable[..., Any]]:
@@ -123,7 +178,7 @@ def _pair(name: str, returned: object) -> tuple[Any, Callable[..., Any]]:
     )
 
 
-def _inputs(args: tuple[object, ...]) -> tuple[list[Any], list[Tensor | None]]:
+def _inputs(args: Iterable[object]) -> tuple[list[Any], list[Tensor | None]]:
     """The arguments with tensors in new handles, and these handles, None for other leaves."""
     arguments: list[Any] = []
     inputs: list[Tensor | None] = []
@@ -164,8 +219,7 @@ def _attach(
     reads = [variable.__pullback_tensor__() for variable in variables]
     if variables and not _takes_variables(grad_fn):
         if any(live(tensor) is not None for tensor in reads):
-            names = ", ".join(str(variable.name) for variable in variables)
-            raise errors.TapeError(f"{name} reads the variables {names}, {advice}")
+            raise errors.TapeError(_unruled(name, variables, advice))
         # No tape watches those that it reads.
         variables, reads = (), []
     sources = [*inputs, *reads]

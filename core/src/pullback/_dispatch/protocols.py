@@ -86,8 +86,10 @@ class Capturing(Protocol):
     def stop_gradient(self, tensor: Tensor) -> Tensor:
         """The tensor as a constant for all tapes."""
 
-    def custom_gradient(self, name: str) -> None:
-        """Ends the trace where the gradient of a function would be lost."""
+    def custom_gradient(
+        self, name: str
+    ) -> Callable[[Callable[..., Any], list[Tensor]], Any] | None:
+        """What calls a function with a gradient of its own where ops would lose that, else None."""
 
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one; ends the trace for another one."""

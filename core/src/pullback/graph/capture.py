@@ -160,9 +160,12 @@ class Capture:
             array = self.trace.mark_constant(array)
         return wrap(array, self.device, CONSTANT)
 
-    def custom_gradient(self, name: str) -> None:
+    def custom_gradient(
+        self, name: str
+    ) -> Callable[[Callable[..., Any], list[Tensor]], Any] | None:
         """Allows a function with a gradient of its own: the tapes of the trace record that."""
         self.custom = name
+        return None
 
     def renewing(self, after: Tensor) -> AbstractContextManager[None]:
         """Has the calls of a block be others than those before, when a tensor is there."""

@@ -237,6 +237,10 @@ class Trace(Backend):
             and all(math.prod(value.shape) <= LARGEST_CONSTANT for value in results)
         )
 
+    def fresh(self) -> int:
+        """Returns a number that the name of no value has."""
+        return next(self._numbers)
+
     def inline(self, graph: Graph, inputs: Sequence[Traced]) -> list[Traced]:
         """Records the calls of another graph; returns its outputs."""
         values = {

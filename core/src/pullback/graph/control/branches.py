@@ -13,7 +13,7 @@ from pullback._tree import leaves, like
 from pullback.dtypes import DType
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.call import (
-    Kind,
+    Contract,
     capture_now,
     code_of,
     define,
@@ -157,9 +157,9 @@ def _kinds(*, branches: tuple[Graph, ...]) -> list[tuple[Shape, DType]]:
     return kinds_of(branches[0], branches[0].outputs)
 
 
-def _contract(call: Call) -> tuple[list[Kind], dict[str, list[Kind]]]:
+def _contract(call: Call) -> Contract:
     operands: Any = call.inputs[1]
-    return kinds_in(operands), dict.fromkeys(call.graphs, kinds_in(call.results))
+    return dict.fromkeys(call.graphs, (kinds_in(operands), kinds_in(call.results)))
 
 
 #: The functions that call graphs, by the name of the op.

@@ -110,13 +110,14 @@ def record_call(
     several = results if isinstance(results, tuple) else (results,)
     tensors = [wrap(array, capture.device, CONSTANT) for array in several]
     if is_tracked(inputs):
-        _attach(op, inputs, attributes, tensors)
+        attach(op, inputs, attributes, tensors)
     return tensors
 
 
-def _attach(
+def attach(
     op: Op, inputs: Sequence[Operand], attributes: Mapping[str, Any], results: list[Tensor]
 ) -> None:
+    """Gives the results of a call the node for its gradient."""
     state = LOCAL.state
     parents = [live(x) if is_floating(x.dtype) else None for x in leaves([*inputs])]
     node = node_of(ControlNode(op, attributes), parents, None, results[0]._device)
@@ -179,8 +180,8 @@ def zeros_like(tensor: Tensor, zero: float = 0.0) -> Tensor:
 
 #: The shape and dtype of a value.
 Kind: TypeAlias = "tuple[Shape, Any]"
-#: For a call, the kinds of what its graphs get, and of what each of them has to give.
-Contract: TypeAlias = "Callable[[Call], tuple[list[Kind], dict[str, list[Kind]]]]"
+#: The kinds of what each graph of a call gets, and of what it has to give.
+Contract: TypeAlias = "dict[str, tuple[list[Kind], list[Kind]]]"
 #: Makes the op of a name for a number of results.
 OPS_OF: dict[str, Callable[[int], ControlOp]] = {}
 
@@ -192,7 +193,7 @@ def define(
     results: Callable[..., list[tuple[Shape, DType]]],
     function: Callable[..., Any],
     why: str,
-    contract: Contract = lambda call: ([], {}),
+    contract: Callable[[Call], Contract] = lambda call: {},
 ) -> None:
     """Defines the ops of a name.
 
@@ -223,7 +224,7 @@ class ControlOp(GraphOp):
 
     __slots__ = ("contract",)
 
-    contract: Contract
+    contract: Callable[[Call], Contract]
 
     def check(self, call: Call, check: Callable[[Graph], None]) -> None:
         """Tests that the graphs take what the call gives them, and give what it needs.
@@ -231,14 +232,15 @@ class ControlOp(GraphOp):
         Raises:
             InvalidGraphError: for one that does not.
         """
-        given, wanted = self.contract(call)
+        contract = self.contract(call)
         for name, graph in call.graphs.items():
+            given, wanted = contract[name]
             for i, entry in enumerate(graph.inputs):
                 if type(entry) is not Argument or entry.position != i:
                     raise InvalidGraphError(f"{call}: the input {i} of {name} is not an argument")
             for what, values, kinds in (
                 ("gets", [entry.value for entry in graph.inputs], given),
-                ("gives", graph.outputs, wanted[name]),
+                ("gives", graph.outputs, wanted),
             ):
                 if kinds_in(values) != kinds:
                     raise InvalidGraphError(

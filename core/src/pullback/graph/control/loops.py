@@ -19,6 +19,7 @@ from pullback.graph.call_graph import run_ops
 from pullback.graph.capture import Capture
 from pullback.graph.control.branches import CALLS
 from pullback.graph.control.call import (
+    Contract,
     Kind,
     capture_now,
     code_of,
@@ -563,17 +564,18 @@ def _scan_kinds(
     return [*kinds[:carries], *(((length, *shape), dtype) for shape, dtype in kinds[carries:])]
 
 
-def _scan_contract(call: Call) -> tuple[list[Kind], dict[str, list[Kind]]]:
+def _scan_contract(call: Call) -> Contract:
     consts, carry, xs = cast("tuple[tuple[Value, ...], ...]", call.inputs)
     given = [*kinds_in(consts, carry), *element_kinds(xs)]
     rows = call.results[call.attributes["carries"] :]
-    return given, {"body": [*kinds_in(carry), *element_kinds(rows)]}
+    return {"body": (given, [*kinds_in(carry), *element_kinds(rows)])}
 
 
-def _while_contract(call: Call) -> tuple[list[Kind], dict[str, list[Kind]]]:
+def _while_contract(call: Call) -> Contract:
     consts, carry = cast("tuple[tuple[Value, ...], ...]", call.inputs)
     truth: list[Kind] = [((), np.dtype(bool))]
-    return kinds_in(consts, carry), {"test": truth, "body": kinds_in(carry)}
+    given = kinds_in(consts, carry)
+    return {"test": (given, truth), "body": (given, kinds_in(carry))}
 
 
 def _while_kinds(*, body: Graph, **_: object) -> list[tuple[Shape, DType]]:

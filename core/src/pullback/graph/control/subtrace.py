@@ -6,30 +6,39 @@ device) becomes further inputs of its graph, which the enclosing trace gives to 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.host_state import HostState
 from pullback._dispatch.recording import (
     CONSTANT,
     LOCAL,
     Tapes,
+    capturing,
     tapes,
     uncaptured,
 )
 from pullback._symbols import Break
 from pullback._tree import leaves
 from pullback.devices import Device
+from pullback.dtypes import is_floating
 from pullback.graph.capture import Capture, Held
+from pullback.graph.control.call import shortened
+from pullback.graph.control.own_gradient import own_gradient
 from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Entry, Graph, Value
 from pullback.graph.trace import Traced
 from pullback.ops.creation import full
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor, wrap
+
+#: To this order gradients of gradients are traced that call functions with a gradient of their own.
+DEEPEST = 2
 
 
 class Outside(NamedTuple):
@@ -81,6 +90,10 @@ class InnerCapture(Capture):
         self._ambient = parent._ambient
         self.what = what
         self.outside_inputs: list[Outside] = []
+        #: The number of arguments of the graph.
+        self.arguments = 0
+        #: The number of gradients of functions with their own, one in another, that are traced.
+        self.depth: int = getattr(parent, "depth", 0)
         self._zeros = zeros
         self._inner: dict[Any, Traced] = {}
         self._alive: list[Any] = []
@@ -105,6 +118,11 @@ class InnerCapture(Capture):
         with uncaptured():
             zeros: Native = full(tuple(array.shape), 0, dtype=dtype, device=device)._array
         return zeros
+
+    def argument(self, array: Native) -> Tensor:
+        """The next argument of the graph, with the values of an array or zeros."""
+        self.arguments += 1
+        return self.trace.argument(self.example(array), f"x{self.arguments - 1}")
 
     def is_outside(self, device: Device) -> bool:
         """Returns whether a tensor on a device has to be lifted: also one of an enclosing trace."""
@@ -207,14 +225,19 @@ class InnerCapture(Capture):
             "draw before, for all steps at once, and use the numbers as an operand or as xs",
         )
 
-    def custom_gradient(self, name: str) -> None:
-        """Ends the trace if its graph is differentiated: that has the ops of the function."""
-        if self.recorded:
+    def custom_gradient(
+        self, name: str
+    ) -> Callable[[Callable[..., Any], list[Tensor]], Any] | None:
+        """What calls a function with a gradient of its own, if the graph is differentiated."""
+        if not self.recorded:
+            return None
+        if LOCAL.state.runs:
             self._only(
-                f"calls {name}, which has a gradient of its own, in {self.what}, while a tape "
-                f"records",
+                f"calls {name}, which has a gradient of its own, inside of pb.vmap in {self.what}, "
+                f"while a tape records",
                 "use pb.where for the choice, or Python's for for the loop",
             )
+        return functools.partial(_with_own_gradient, self, name)
 
     @contextmanager
     def _in_parent(self) -> Iterator[None]:
@@ -252,7 +275,7 @@ def section(
 
 
 def _section(capture: InnerCapture, f: Callable[..., Any], arguments: Sequence[Native]) -> Section:
-    handles = [capture.trace.argument(capture.example(x), f"x{i}") for i, x in enumerate(arguments)]
+    handles = [capture.argument(x) for x in arguments]
     # What is computed with the examples may be a branch that no run takes: it does not warn.
     with capture.running(), np.errstate(all="ignore"):
         result = tensors(f(*handles))
@@ -262,7 +285,8 @@ def _section(capture: InnerCapture, f: Callable[..., Any], arguments: Sequence[N
         [tensor._array.value for tensor in outputs] + [h.now.value for h in held]
     )
     inputs: tuple[Entry, ...] = graph.inputs + tuple(
-        Argument(entry.value, len(arguments) + i) for i, entry in enumerate(capture.outside_inputs)
+        Argument(entry.value, capture.arguments + i)
+        for i, entry in enumerate(capture.outside_inputs)
     )
     written = tuple(h.place for h in held)
     outside = tuple(capture.outside_inputs)
@@ -291,3 +315,77 @@ def joined(sections: Sequence[Section], explicit: int) -> tuple[list[Outside], l
         )
         graphs.append(each.graph._replace(inputs=inputs))
     return list(together.values()), graphs
+
+
+def _with_own_gradient(
+    capture: InnerCapture, name: str, rule_of: Callable[..., Any], given: Sequence[Tensor]
+) -> tuple[Any, list[Tensor]]:
+    """Traces a function with a gradient of its own, and records the call of it.
+
+    Args:
+        capture: that of the function in which it is called.
+        name: its name, for messages.
+        rule_of: calls it with tensors: see `pullback._autodiff.custom_gradient.Rule`.
+        given: the tensors that it is called with.
+
+    Returns:
+        The rule, with the structure of the results, and the results.
+    """
+    rules: list[tuple[Any, list[Tensor | None]]] = []
+    count = len(given)
+    # A gradient function may call its own function, for derivatives of every order.
+    is_last = capture.depth >= DEEPEST
+
+    def both(*tensors: Tensor) -> list[Tensor]:
+        rule = rule_of(tensors)
+        inner: Any = capturing()
+        cotangents = {}
+        for i, tensor in enumerate(rule.outputs):
+            if is_floating(tensor.dtype):
+                with uncaptured():
+                    ones = full(tensor.shape, 1, dtype=tensor.dtype, device=capture.real_device)
+                cotangents[i] = inner.argument(ones._array)
+        gradients: list[Tensor | None] = []
+        if not is_last:
+            inner.depth += 1
+            # A tape may record it later.
+            with GradientTape(watch_accessed_variables=False):
+                gradients = rule.gradients(cotangents)
+            inner.depth -= 1
+        rules.append((rule, gradients))
+        return [*rule.outputs, *(part for part in gradients if part is not None)]
+
+    arrays = [tensor._array.array for tensor in map(capture.lift, given)]
+    found = section(capture, f"{name} in {capture.what}", both, arrays)
+    rule, gradients = rules[-1]
+    outside, outputs = found.outside, found.graph.outputs
+    results, parts = len(rule.outputs), len(found.result)
+    own, rest = found.graph.inputs[:count], found.graph.inputs[count:]
+    seeds, more = rest[: len(rest) - len(outside)], rest[len(rest) - len(outside) :]
+    body = _from_arguments(found.graph, (*own, *more), (*outputs[:results], *outputs[parts:]))
+    backward = _from_arguments(found.graph, (*own, *more, *seeds), outputs[results:parts])
+    places = {id(entry.variable): count + i for i, entry in enumerate(outside)}
+    of_gradients = [*range(count), *(places[id(variable)] for variable in rule.variables)]
+    deep = (
+        f"computes a derivative of {name}, which has a gradient of its own, of an order above "
+        f"{DEEPEST}, in {capture.what}"
+    )
+    values = own_gradient(
+        [*given, *(entry.tensor for entry in outside)],
+        body=shortened(capture, body),
+        backward=None if is_last else shortened(capture, backward),
+        gradients=tuple(
+            i for i, part in zip(of_gradients, gradients, strict=False) if part is not None
+        ),
+        unruled=tuple(places[id(variable)] for variable in rule.unruled),
+        error=deep if is_last else rule.error,
+    )
+    for variable, value in zip(found.written, values[results:], strict=True):
+        capture.write(variable, value)
+    return rule, values[:results]
+
+
+def _from_arguments(graph: Graph, entries: Sequence[Entry], outputs: Sequence[Value]) -> Graph:
+    """A graph with other inputs and outputs: the inputs are arguments in this order."""
+    inputs = tuple(Argument(entry.value, i) for i, entry in enumerate(entries))
+    return graph._replace(inputs=inputs, outputs=tuple(outputs))

@@ -264,6 +264,10 @@ class Body:
         results = self._run(*self.given(inputs))
         return results[0] if len(results) == 1 else results
 
+    def renamed(self, fresh: Callable[[], int], same: dict[Value, Value]) -> Body:
+        """Returns the kernel for a graph whose values have other names."""
+        return Body(renamed(self.graph, fresh, same), self._positions)
+
     def given(self, inputs: Sequence[Any]) -> list[Any]:
         """Returns what the graph gets of the inputs of a call."""
         flat = leaves([*inputs])
@@ -290,6 +294,39 @@ def body_of(
     constants = {value.name: whole.constants[value.name] for value in read}
     graph = Graph(whole.device, entries, tuple(calls), tuple(outputs), constants)
     return Body(graph, [flat.index(entry.value) for entry in entries])
+
+
+def renamed(
+    graph: Graph, fresh: Callable[[], int], same: dict[Value, Value] | None = None
+) -> Graph:
+    """The graph with other names for its values, so that its calls may stand in another graph.
+
+    Args:
+        graph: a graph of arguments, constants and calls.
+        fresh: gives a number that no name of the other graph has.
+        same: the values that have other names already.
+    """
+    same = {} if same is None else same
+    made = [entry.value for entry in graph.inputs]
+    made += [value for call in graph.calls for value in call.results]
+    for value in made:
+        same.setdefault(value, Value(f"b{fresh()}", value.shape, value.dtype))
+    constants = {name: (f"c{fresh()}", array) for name, array in graph.constants.items()}
+    for value in {value for call in graph.calls for value in call.values}.union(graph.outputs):
+        if value.name in constants:
+            same.setdefault(value, Value(constants[value.name][0], value.shape, value.dtype))
+
+    def of(call: Call) -> Call:
+        if type(call.kernel) is Body:
+            call = call._replace(kernel=call.kernel.renamed(fresh, same))
+        results = tuple(same[value] for value in call.results)
+        return with_inputs(call, same)._replace(results=results)
+
+    return with_ends(graph, same)._replace(
+        inputs=tuple(Argument(same[entry.value], i) for i, entry in enumerate(graph.inputs)),
+        calls=tuple(map(of, graph.calls)),
+        constants=dict(constants.values()),
+    )
 
 
 def lowered(graph: Graph) -> Graph:
