@@ -18,7 +18,7 @@ def plain(x):
 
 @pb.custom_gradient
 def several(x, n, y):
-    """Structures, an argument that is no tensor, one without a gradient, an integer result."""
+    """Structures, an argument that is a number, one without a gradient, an integer result."""
     a = x["a"] * y
 
     def backward(da, dn, dsize):
@@ -99,7 +99,7 @@ PLACES = {
 
 
 def both(function, x):
-    """What a function returns from the same state, op by op and captured, in several calls."""
+    """Results of a function from the same state, op by op and captured, in several calls."""
     captured, found = pb.function(function), []
     for sign in (1, -1, 0.5, -1):
         for run in (function, captured):

@@ -123,7 +123,7 @@ class Rule:
     Args:
         name: the name of the function.
         f: returns its result and its gradient function.
-        arguments: the arguments by position, for their structure and what is no tensor in them.
+        arguments: the arguments by position, for their structure and values of other kinds.
         kwargs: the arguments by keyword.
         advice: the end of the error for the variables that `f` reads without a gradient.
         tensors: the tensors of the arguments, in order.

@@ -89,7 +89,7 @@ class Capturing(Protocol):
     def custom_gradient(
         self, name: str
     ) -> Callable[[Callable[..., Any], list[Tensor]], Any] | None:
-        """What calls a function with a gradient of its own where ops would lose that, else None."""
+        """Returns what calls a function with its own gradient where ops would lose that, or None."""
 
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one; ends the trace for another one."""

@@ -36,6 +36,7 @@ from pullback.graph.graph import (
     GraphOp,
     InvalidGraphError,
     Value,
+    kinds_of,
 )
 from pullback.graph.passes.simplify import drop_dead, lowered, simplify
 from pullback.graph.running import ready
@@ -251,6 +252,11 @@ class ControlOp(GraphOp):
 def kinds_in(*operands: Iterable[Value]) -> list[Kind]:
     """The shapes and dtypes of the values of operands."""
     return [(value.shape, value.dtype) for operand in operands for value in operand]
+
+
+def kinds_of_body(*, body: Graph, **_: object) -> list[tuple[Shape, DType]]:
+    """The shapes and dtypes of the outputs of the graph that is called."""
+    return kinds_of(body, body.outputs)
 
 
 def element_kinds(operand: Iterable[Value]) -> list[Kind]:

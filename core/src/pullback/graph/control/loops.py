@@ -27,6 +27,7 @@ from pullback.graph.control.call import (
     element_kinds,
     is_tracked,
     kinds_in,
+    kinds_of_body,
     lifted,
     one_or_all,
     record_call,
@@ -578,10 +579,6 @@ def _while_contract(call: Call) -> Contract:
     return {"test": (given, truth), "body": (given, kinds_in(carry))}
 
 
-def _while_kinds(*, body: Graph, **_: object) -> list[tuple[Shape, DType]]:
-    return kinds_of(body, body.outputs)
-
-
 define(
     "scan",
     {"consts": Arity.MANY, "init": Arity.MANY, "xs": Arity.MANY},
@@ -595,7 +592,7 @@ define(
     "while_loop",
     {"consts": Arity.MANY, "init": Arity.MANY},
     ["test", "body", "maximum", "states"],
-    _while_kinds,
+    kinds_of_body,
     _call_while,
     "The number of steps is known at the run alone.",
     _while_contract,

@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch.recording import paused, reject_use
-from pullback.dtypes import DType, is_floating
+from pullback.dtypes import is_floating
 from pullback.graph.call_graph import run_ops
 from pullback.graph.control.call import (
     DERIVATIVES,
@@ -23,13 +23,13 @@ from pullback.graph.control.call import (
     define,
     is_tracked,
     kinds_in,
+    kinds_of_body,
     lifted,
     record_call,
     zeros_like,
 )
-from pullback.graph.graph import Call, Graph, InvalidGraphError, kinds_of
+from pullback.graph.graph import Call, InvalidGraphError
 from pullback.graph.passes.simplify import Body, renamed
-from pullback.shapes import Shape
 from pullback.spec import Arity
 from pullback.tensor import Tensor
 
@@ -58,10 +58,6 @@ def own_gradient(operands: Sequence[Tensor], **attributes: Any) -> list[Tensor]:
     return record_call(
         capture, _NAME, kernel, lifted(capture, [operands]), attributes, len(body.outputs)
     )
-
-
-def _kinds(*, body: Graph, **_: object) -> list[tuple[Shape, DType]]:
-    return kinds_of(body, body.outputs)
 
 
 def _contract(call: Call) -> Contract:
@@ -111,7 +107,7 @@ define(
     _NAME,
     {"operands": Arity.MANY},
     ["body", "backward", "gradients", "unruled", "error"],
-    _kinds,
+    kinds_of_body,
     own_gradient,
     "Its gradient is that of a graph.",
     _contract,

@@ -228,7 +228,7 @@ class InnerCapture(Capture):
     def custom_gradient(
         self, name: str
     ) -> Callable[[Callable[..., Any], list[Tensor]], Any] | None:
-        """What calls a function with a gradient of its own, if the graph is differentiated."""
+        """Returns what calls a function with its own gradient, if the graph is differentiated."""
         if not self.recorded:
             return None
         if LOCAL.state.runs:
