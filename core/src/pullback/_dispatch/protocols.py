@@ -89,7 +89,7 @@ class Capturing(Protocol):
     def custom_gradient(
         self, name: str
     ) -> Callable[[Callable[..., Any], list[Tensor]], Any] | None:
-        """Returns what calls a function with its own gradient where ops would lose that, or None."""
+        """Returns what calls a function with its own gradient where ops lose that, or None."""
 
     def traced_device(self, device: Device) -> Device:
         """The trace's device for the real one; ends the trace for another one."""
