@@ -103,7 +103,7 @@ def with_rule(f: Callable[P, tuple[R, Callable[..., Any]]], advice: str) -> Call
         _reject_tracked(name, kwargs)
         arguments, inputs = _inputs(args)
         if call is not None:
-            run = functools.partial(Rule, name, f, arguments, kwargs, advice)
+            run = functools.partial(RuleCall, name, f, arguments, kwargs, advice)
             tensors = [tensor for tensor in inputs if tensor is not None]
             rule, results = call(run, tensors)
             return cast("R", like(rule.result, iter(results)))
@@ -117,7 +117,7 @@ def with_rule(f: Callable[P, tuple[R, Callable[..., Any]]], advice: str) -> Call
     return function
 
 
-class Rule:
+class RuleCall:
     """One call of a function with a gradient of its own, from tensors of a trace.
 
     Args:

@@ -325,7 +325,7 @@ def _with_own_gradient(
     Args:
         capture: that of the function in which it is called.
         name: its name, for messages.
-        rule_of: calls it with tensors: see `pullback._autodiff.custom_gradient.Rule`.
+        rule_of: calls it with tensors: see `pullback._autodiff.custom_gradient.RuleCall`.
         given: the tensors that it is called with.
 
     Returns:
