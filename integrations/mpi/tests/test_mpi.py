@@ -28,7 +28,7 @@ def start(ranks, program, *arguments):
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PULLBACK_COMMUNICATOR": "mpi"},
     )
     return found, time.monotonic() - begin
 

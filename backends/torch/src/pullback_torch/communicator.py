@@ -97,8 +97,9 @@ class TorchCommunicator(Communicator):
         )
 
     def takes(self, device: Device) -> bool:
-        """True for the devices of torch; GPUs need NCCL."""
-        return device.backend.name == "torch" and (device.kind == "cpu" or self._on_gpus)
+        """True for the devices of torch, where GPUs need NCCL, and for arrays of NumPy."""
+        of_torch = device.backend.name == "torch" and (device.kind == "cpu" or self._on_gpus)
+        return of_torch or device.backend.name == "numpy"
 
     def _run(self, collective: Callable[..., Any], *arguments: Any, **options: Any) -> None:
         try:
@@ -128,6 +129,16 @@ class TorchCommunicator(Communicator):
         if op == "mean":
             found /= self.size
         return _like(array, back(found))
+
+    def all_reduce_own(self, array: Array) -> Array:
+        """The sum over all ranks, in the place of the array where it can be."""
+        x = _tensor(array)
+        there, _ = _AS.get(x.dtype, _ITSELF)
+        writable = isinstance(array, torch.Tensor) or array.flags.writeable
+        if there is not _ITSELF[0] or not x.is_contiguous() or not writable:
+            return self.all_reduce(array, "sum")
+        self._run(dist.all_reduce, x, _OPS["sum"])
+        return array
 
     def reduce_scatter(self, array: Array) -> Array:
         """This rank's part of the sum, which it adds in the order of ranks."""

@@ -36,7 +36,14 @@ suite("all_reduce", _itself)(
     call(normal(), op="mean", note="0-d"),
     wrong(errors.DTypeError, booleans(3), op="sum"),
 )
-suite("begin_all_reduce", _itself)(*_rows(numbers=True), wrong(errors.DTypeError, booleans(3)))
+_BEGIN: dict[str, Any] = {"in_pairs": False, "beside": True, "items": 1}
+suite("begin_all_reduce", lambda arrays, **_: np.concatenate(arrays, axis=None))(
+    call([normal(3, 4), normal(2), normal()], **_BEGIN),
+    call([normal(0, 2)], in_pairs=True, beside=False, items=3, note="empty"),
+    call([cnormal(2, 3)], **_BEGIN, note="complex"),
+    call([integers(-9, 9, 4)] * 2, **_BEGIN, note="integers"),
+    wrong(errors.DTypeError, [booleans(3)], **_BEGIN),
+)
 suite("finish_all_reduce", _itself)(*_rows(numbers=True), wrong(errors.DTypeError, booleans(3)))
 suite("all_reduce_extremum", _itself)(
     call(normal(3, 4), op="max"),

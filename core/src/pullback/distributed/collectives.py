@@ -7,7 +7,7 @@ from the loss being the sum of the losses of all ranks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import dtypes, errors
@@ -15,18 +15,20 @@ from pullback._batching.arrays import Batched, whole
 from pullback._batching.rules import BatchedOp, batches
 from pullback._dispatch import op as define
 from pullback._dispatch.convert import from_any
+from pullback._dispatch.recording import paused, uncaptured
 from pullback.devices import Device
 from pullback.distributed.communicator import REDUCTIONS
-from pullback.distributed.world import current, size
+from pullback.distributed.world import current, entering, size
 from pullback.dtypes import numeric, real, same
 from pullback.ops.comparison import equal
 from pullback.ops.creation import full
-from pullback.ops.manipulation import moveaxis
+from pullback.ops.joining import concat
+from pullback.ops.manipulation import moveaxis, reshape
 from pullback.ops.selection import where
 from pullback.plugins.records import Native
-from pullback.shapes import Shape, check_choice, checked, first
+from pullback.shapes import Shape, check_choice, checked, first, size_of
 from pullback.spec import ACCUMULATED, EXACT, Tier
-from pullback.tensor import Tensor, TensorLike
+from pullback.tensor import Tensor, TensorLike, wrap
 
 __all__ = ["all_gather", "all_reduce", "all_to_all", "barrier", "broadcast", "reduce_scatter"]
 
@@ -219,23 +221,69 @@ def _barrier(x: Tensor, /) -> Tensor:
     """x, when all ranks are here."""
 
 
-def _begin(device: Device, x: Native) -> Native:
-    return current().begin(device, x)
+def in_order(x: Tensor) -> Tensor:
+    """The sum of a vector over all ranks in pairs, (0 + 1) + (2 + 3), on every communicator."""
+    count, length = size(), x.shape[0]
+    missing = -length % count
+    if missing:
+        x = concat([x, full((missing,), 0, dtype=x.dtype, device=x.device)])
+    rows = reshape(all_to_all(x), (count, -1))
+    sums = [rows[i] for i in range(count)]
+    while len(sums) > 1:
+        pairs = [sums[i] + sums[i + 1] for i in range(0, len(sums) - 1, 2)]
+        sums = pairs + sums[2 * len(pairs) :]
+    return all_gather(sums[0])[:length]
+
+
+def _begin(
+    device: Device, arrays: list[Native], *, in_pairs: bool, beside: bool, items: int
+) -> Native:
+    world = current()
+    with uncaptured(), paused():
+        # A copy of its own: the sum may take its place.
+        joined = concat([wrap(array, device) for array in arrays], axis=None)
+
+    def call() -> Native:
+        if not in_pairs:
+            return world.own_sum(device, joined._array, items)
+        world.agree(f"adds {items} items in pairs of ranks")
+        with entering(world), uncaptured(), paused():
+            return _native(in_order(joined))
+
+    if world.communicator.size > 1:
+        world.begin(call, beside)
+    return _native(joined)
+
+
+def _native(x: Tensor) -> Native:
+    array: Native = x._array
+    return array
 
 
 def _finish(device: Device, x: Native) -> Native:
-    return current().finish(x)
+    world = current()
+    return x if world.communicator.size == 1 else world.finish()
+
+
+def _flat(arrays: list[Shape], **_: object) -> Shape:
+    """The number of all elements."""
+    return (sum(map(size_of, arrays)),)
 
 
 @define(
-    shape=first, dtype=numeric, accuracy=EXACT, tier=Tier.COLLECTIVE, primitive=_WHY,
+    shape=_flat, dtype=numeric, accuracy=EXACT, tier=Tier.COLLECTIVE, primitive=_WHY,
     on_any_device=_begin, differentiable=False, public=False,
 )  # fmt: skip
-def begin_all_reduce(x: Tensor, /) -> Tensor:
-    """x, whose sum over all ranks is on its way; programs call it as soon as x is there.
+def begin_all_reduce(
+    arrays: Sequence[Tensor], /, *, in_pairs: bool, beside: bool, items: int
+) -> Tensor:
+    """The arrays as one vector, whose sum is on its way; programs call it as early as they can.
 
     Args:
-        x: numbers.
+        arrays: numbers of one dtype.
+        in_pairs: True to add as (0 + 1) + (2 + 3), whatever the communicator does.
+        beside: True to make the sum while others compute, if the communicator has that.
+        items: the items of all ranks, on which they have to agree.
     """
 
 
@@ -312,12 +360,19 @@ all_to_all.vjp(x=lambda g: all_to_all(g))
 
 @batches(
     *("all_reduce", "all_reduce_extremum", "reduce_to", "broadcast", "wait_for_ranks"),
-    *("begin_all_reduce", "finish_all_reduce"),
+    "finish_all_reduce",
 )
 def _each_item(call: BatchedOp, x: Batched) -> Tensor:
     """Of all items at once: every rank has as many."""
     found: Tensor = call.on(x.tensor)
     return found
+
+
+@batches("begin_all_reduce")
+def _each_vector(call: BatchedOp, arrays: list[Batched]) -> Tensor:
+    """Of all items at once: their vectors, side by side."""
+    found = concat([reshape(whole(x, call.size), (call.size, -1)) for x in arrays], axis=1)
+    return reshape(call.on([found]), found.shape)
 
 
 @batches("all_gather", "reduce_scatter", "all_to_all")

@@ -56,6 +56,10 @@ class Communicator:
         """
         raise NotImplementedError(f"{type(self).__name__}.all_reduce")
 
+    def all_reduce_own(self, array: Native) -> Native:
+        """The sum over all ranks of an array that nobody else reads: it may be written to."""
+        return self.all_reduce(array, "sum")
+
     def all_gather(self, array: Native) -> Native:
         """The arrays of all ranks, one behind the other along the first axis."""
         raise NotImplementedError(f"{type(self).__name__}.all_gather")

@@ -6,24 +6,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from pullback import dtypes, errors
+from pullback import errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.arguments import as_bool, as_list
 from pullback._dispatch.recording import LOCAL, paused
 from pullback.distributed.collectives import (
-    all_gather,
     all_reduce,
-    all_to_all,
     barrier,
     begin_all_reduce,
     broadcast,
     finish_all_reduce,
 )
-from pullback.distributed.share import Share, items
+from pullback.distributed.share import Share, all_items, items
 from pullback.distributed.world import current, rank, size
 from pullback.ops.creation import full
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
+from pullback.ops.precision import widened
 from pullback.optimizers.checks import Pairs, checked_pairs
 from pullback.optimizers.optimizer import Optimizer
 from pullback.optimizers.wrapper import OptimizerWrapper
@@ -103,7 +102,7 @@ class DataParallel(OptimizerWrapper):
             if variables is not None:
                 tape.watch(watched)
             value = loss()
-            target = self.scaled(value) * items()
+            target = self.scaled(value) * self._weight()
         moved = list(tape.watched_variables() if variables is None else variables)
         pairs = zip(tape.gradient(target, moved), moved, strict=True)
         self._take(checked_pairs(pairs), weighted=True)
@@ -123,30 +122,38 @@ class DataParallel(OptimizerWrapper):
 
     def _take(self, pairs: Pairs, *, weighted: bool) -> None:
         with paused():
-            weight = items()
             found: dict[int, Tensor] = {}
-            begun = [(bucket, self._begun(bucket, weight, weighted)) for bucket in _buckets(pairs)]
-            for bucket, counted in begun:
-                found.update(self._reduced(bucket, counted))
+            buckets = list(_buckets(pairs))
+            # Behind the last one nothing is left to compute.
+            begun = [self._begun(bucket, weighted, bucket is not buckets[-1]) for bucket in buckets]
+            for bucket, vector in zip(buckets, begun, strict=True):
+                found.update(self._reduced(bucket, vector))
             reduced = [(found[id(variable)], variable) for _, variable in pairs]
         if self.shard_slots:
             self._take_own(reduced)
         else:
             self.optimizer.apply_gradients(reduced)
 
-    def _begun(self, bucket: Pairs, weight: int, weighted: bool) -> Tensor:
-        """The gradients of a bucket and their weight, as a vector whose sum is on its way."""
-        flat = _flat([gradient for gradient, _ in bucket])
-        own = flat if weighted else flat * weight
-        if not weight:
-            own = full(flat.shape, 0, dtype=flat.dtype, device=flat.device)
-        counted = concat([own, full((1,), weight, dtype=flat.dtype, device=flat.device)])
-        return counted if self.exact else begin_all_reduce(counted)
+    def _weight(self) -> float:
+        """The factor of gradients of this rank; exact sums are divided afterwards."""
+        return items() if self.exact else items() / all_items()
 
-    def _reduced(self, bucket: Pairs, counted: Tensor) -> Iterator[tuple[int, Tensor]]:
+    def _begun(self, bucket: Pairs, weighted: bool, beside: bool) -> Tensor:
+        """The gradients of a bucket as a vector whose sum is on its way."""
+        weight = self._weight()
+        own = []
+        for gradient, _ in bucket:
+            wide = widened(gradient)
+            if not weight:
+                wide = full(wide.shape, 0, dtype=wide.dtype, device=wide.device)
+            own.append(wide if weighted or weight == 1 else wide * weight)
+        return begin_all_reduce(own, in_pairs=self.exact, beside=beside, items=all_items())
+
+    def _reduced(self, bucket: Pairs, vector: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The means of the gradients of a bucket, by the identities of their variables."""
-        total = in_order(counted) if self.exact else finish_all_reduce(counted)
-        mean = total[:-1] / total[-1]
+        mean = finish_all_reduce(vector)
+        if self.exact:
+            mean = mean / all_items()
         for (gradient, variable), part in zip(bucket, _parts(mean, bucket), strict=True):
             yield id(variable), part.astype(gradient.dtype)
 
@@ -237,33 +244,12 @@ def _buckets(pairs: Pairs) -> Iterator[Pairs]:
             yield bucket
 
 
-def _flat(tensors: Sequence[Tensor]) -> Tensor:
-    """All elements as one vector, of float32 for 16-bit floats."""
-    found = concat([reshape(tensor, (-1,)) for tensor in tensors])
-    narrow = dtypes.is_floating(found.dtype) and found.dtype.itemsize < 4
-    return found.astype("float32") if narrow else found
-
-
 def _parts(flat: Tensor, pairs: Pairs) -> Iterator[Tensor]:
     start = 0
     for _, variable in pairs:
         stop = start + variable.size
         yield reshape(flat[start:stop], variable.shape)
         start = stop
-
-
-def in_order(x: Tensor) -> Tensor:
-    """The sum of a vector over all ranks in pairs, (0 + 1) + (2 + 3), on every communicator."""
-    count, length = size(), x.shape[0]
-    missing = -length % count
-    if missing:
-        x = concat([x, full((missing,), 0, dtype=x.dtype, device=x.device)])
-    rows = reshape(all_to_all(x), (count, -1))
-    sums = [rows[i] for i in range(count)]
-    while len(sums) > 1:
-        pairs = [sums[i] + sums[i + 1] for i in range(0, len(sums) - 1, 2)]
-        sums = pairs + sums[2 * len(pairs) :]
-    return all_gather(sums[0])[:length]
 
 
 def _owners(variables: Sequence[Variable]) -> list[int]:

@@ -21,7 +21,7 @@ from pullback.ops.reductions import sum as sum_of
 from pullback.ops.selection import where
 from pullback.tensor import Tensor
 
-__all__ = ["Share", "items", "share"]
+__all__ = ["Share", "all_items", "items", "share"]
 
 S = TypeVar("S")
 
@@ -174,3 +174,9 @@ def items() -> int:
         capture.guard(_bounds, "this rank's part of the batch")
     own: Any = LOCAL.state.share
     return 1 if own is None else int(own.items)
+
+
+def all_items() -> int:
+    """The sum of all ranks' `items`."""
+    own: Any = LOCAL.state.share
+    return size() if own is None else int(own.total)

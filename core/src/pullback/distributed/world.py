@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from types import TracebackType
+from typing import Any
 
 from pullback import _rank_process, errors
 from pullback._dispatch.recording import paused, uncaptured
@@ -53,37 +54,57 @@ class World:
         self.failed = False
         #: The process that watches this one, if there is one.
         self.parent: Parent | None = None
-        #: Sums that have begun, oldest first, and the thread that makes them.
+        #: Calls that have begun, oldest first, and the thread that makes them beside others.
         self._begun: deque[_Begun] = deque()
         self._helper: _Helper | None = None
+        #: The thread that makes one of them now.
+        self._maker = 0
 
-    def begin(self, device: Device, array: Native) -> Native:
-        """Begins the sum of an array over all ranks; `finish` returns it, in the order of calls."""
-        if self.communicator.size == 1:
-            return array
+    def begin(self, call: Callable[[], Native], beside: bool) -> None:
+        """Begins a call that communicates; `finish` returns its result, in the order of calls.
 
-        def run() -> Native:
-            return self._run("all_reduce", device, array, {"op": "sum"})
-
-        begun = _Begun(run)
+        Args:
+            call: the call.
+            beside: True to make it on a helper thread, if the communicator has that; else the
+                thread that asks for the result makes it, which costs no change of threads.
+        """
+        begun = _Begun(call)
         self._begun.append(begun)
-        if self.communicator.concurrent:
-            self._helper = self._helper or _Helper()
+        if not self.communicator.concurrent:
+            self._make(begun)
+        elif beside:
+            self._helper = self._helper or _Helper(self._make)
+            begun.is_handed = True
             self._helper.calls.put(begun)
-        else:
-            begun()
-        return array
 
-    def finish(self, array: Native) -> Native:
-        """The oldest sum that has begun, for the array that `begin` returned."""
-        if self.communicator.size == 1:
-            return array
+    def finish(self) -> Native:
+        """The result of the oldest call that has begun."""
         begun = self._begun.popleft()
-        begun.done.wait()
+        self._await(begun)
         if begun.error is not None:
             self._begun.clear()
             raise begun.error
         return begun.result
+
+    def _await(self, begun: _Begun) -> None:
+        if not begun.is_handed and not begun.done.is_set():
+            self._make(begun)
+        begun.done.wait()
+
+    def _make(self, begun: _Begun) -> None:
+        before, self._maker = self._maker, threading.get_ident()
+        begun()
+        self._maker = before
+
+    def own_sum(self, device: Device, array: Native, items: int) -> Native:
+        """The sum of an array that nobody else reads, whose weights are those of so many items."""
+        self.agree(f"{self._called('all_reduce', device, array)}, op='sum', over {items} items")
+        communicator = self.communicator
+        if communicator.takes(device):
+            return communicator.all_reduce_own(array)
+        backend = device.backend
+        sum_of: Callable[..., Any] = communicator.all_reduce_own
+        return backend.from_host(sum_of(backend.to_host(array)), device.native, copy=False)
 
     def agree(self, what: str) -> None:
         """Checks that all ranks do the same thing now.
@@ -113,20 +134,15 @@ class World:
         self, name: str, device: Device, array: Native, attributes: Mapping[str, object]
     ) -> Native:
         """The result of a collective for the native array of this rank."""
-        if self._begun:
-            self._begun[-1].done.wait()  # a communicator takes one call at a time
-        return self._run(name, device, array, attributes)
-
-    def _run(
-        self, name: str, device: Device, array: Native, attributes: Mapping[str, object]
-    ) -> Native:
         communicator = self.communicator
         if communicator.size == 1:
             return array
+        if self._maker != threading.get_ident():
+            for begun in self._begun:  # a communicator takes one call at a time
+                self._await(begun)
         backend = device.backend
-        dtype = backend.public_dtypes[array.dtype]
         more = "".join(f", {key}={value!r}" for key, value in attributes.items())
-        self.agree(f"calls {name} of {dtype}{list(array.shape)}{more}")
+        self.agree(f"{self._called(name, device, array)}{more}")
         if name == "barrier":
             communicator.barrier()
             return array
@@ -144,6 +160,11 @@ class World:
             with uncaptured(), paused():
                 found = zeros_like(wrap(found, device))._array
         return found
+
+    @staticmethod
+    def _called(name: str, device: Device, array: Native) -> str:
+        dtype = device.backend.public_dtypes[array.dtype]
+        return f"calls {name} of {dtype}{list(array.shape)}"
 
     def fail(self, cause: str, code: int) -> None:
         """Ends all ranks with one last line that says which of them failed, where and why."""
@@ -163,10 +184,12 @@ class World:
 
 
 class _Begun:
-    """A call that a helper makes, with what comes of it."""
+    """A call that is made once, by a helper or by who awaits it, with what comes of it."""
 
     def __init__(self, run: Callable[[], Native]) -> None:
         self._run: Callable[[], Native] | None = run
+        #: True if a helper makes it.
+        self.is_handed = False
         self.done = threading.Event()
         self.result: Native
         self.error: BaseException | None = None
@@ -184,13 +207,14 @@ class _Begun:
 class _Helper:
     """A thread that makes calls, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[_Begun], None]) -> None:
+        self._make = make
         self.calls: SimpleQueue[_Begun] = SimpleQueue()
         threading.Thread(target=self._work, name="pullback sums", daemon=True).start()
 
     def _work(self) -> None:
         while True:
-            self.calls.get()()
+            self._make(self.calls.get())
 
 
 class Parent:

@@ -30,7 +30,7 @@ from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.plugins.records import Kernel, Native
 
 #: What lays out the input of a call that begins early: these come with it.
-_LAYOUT = frozenset({"concat", "reshape", "astype"})
+_LAYOUT = frozenset({"astype"})
 
 
 def ready(graph: Graph) -> Graph:

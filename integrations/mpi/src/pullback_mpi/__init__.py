@@ -7,16 +7,21 @@ with `pb.distributed.init()` in `train.py`.
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import numpy as np
 
 import pullback
+from pullback.devices import Device
 from pullback.distributed import Communicator
 
 __all__ = ["MPICommunicator", "pullback_register_communicator"]
 
 Array = np.ndarray[Any, Any]
+#: How long a rank looks for the others without a pause, and the pause, in seconds.
+_SPINNING, _PAUSE = 1e-3, 5e-5
 
 
 class MPICommunicator(Communicator):
@@ -40,10 +45,24 @@ class MPICommunicator(Communicator):
         self.concurrent = MPI.Query_thread() == MPI.THREAD_MULTIPLE
         self._ops = {"sum": MPI.SUM, "mean": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
 
+    def takes(self, device: Device) -> bool:
+        """True for arrays of NumPy, which may be written to where a collective owns them."""
+        name: str = device.backend.name
+        return name == "numpy"
+
     def exchange(self, data: bytes) -> list[bytes]:
-        """The bytes that each rank gave, by rank."""
+        """The bytes that each rank gave, by rank.
+
+        Who has waited for a moment sleeps between two looks: calls of MPI that wait take a whole
+        core, which a rank that computes may need.
+        """
         found = bytearray(len(data) * self.size)
-        self._comm.Allgather(data, found)
+        request = self._comm.Iallgather(data, found)
+        is_helper = threading.current_thread() is not threading.main_thread()
+        until = time.perf_counter() + (0 if is_helper else _SPINNING)
+        while not request.Test():
+            if time.perf_counter() > until:
+                time.sleep(_PAUSE)
         count = len(data)
         return [bytes(found[i * count : (i + 1) * count]) for i in range(self.size)]
 
@@ -54,6 +73,14 @@ class MPICommunicator(Communicator):
         self._comm.Allreduce(_flat(given), _flat(found), self._ops[op])
         if op == "mean":
             found /= self.size
+        return _like(array, found)
+
+    def all_reduce_own(self, array: Any) -> Array:
+        """The sum over all ranks, in the place of the array where it can be."""
+        found = _summed(array)
+        if found is not array or not array.flags.writeable:
+            return self.all_reduce(array, "sum")
+        self._comm.Allreduce(self._mpi.IN_PLACE, _flat(found), self._mpi.SUM)
         return _like(array, found)
 
     def reduce_scatter(self, array: Any) -> Array:
