@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from pullback import linalg as linalg
     from pullback import losses as losses
     from pullback import metrics as metrics
+    from pullback import numpy as numpy
     from pullback import optimizers as optimizers
     from pullback import random as random
     from pullback import state as state
@@ -241,6 +242,7 @@ _LAZY_MODULES = frozenset(
         "linalg",
         "losses",
         "metrics",
+        "numpy",
         "optimizers",
         "random",
         "state",

@@ -89,9 +89,9 @@ _FIRST = {
     "int": "write `pb.int32`",
     "dtype": "dtypes are `pb.float32`, `pb.int64` and so on",
     "get_default_dtype": "write `pb.__array_namespace_info__().default_dtypes()`",
-    "allclose": "write `np.allclose(x.numpy(), y.numpy())`",
-    "histc histogram": "write `np.histogram(x.numpy())`; counts are `pb.unique_counts(x)`",
-    "bincount": "write `np.bincount(x.numpy())`; counts are `pb.unique_counts(x)`",
+    "allclose": "write `pb.numpy.allclose(x, y)`",
+    "histc histogram": "write `pb.numpy.histogram(x, 10)`",
+    "bincount": "write `pb.numpy.bincount(x)`, or `pb.unique_counts(x)`",
     "cdist": "write `pb.linalg.vector_norm(x[:, None] - y[None], axis=-1)`",
     "repeat_interleave": "write `pb.repeat(x, 2)`",
     "logit": "write `pb.log(x) - pb.log1p(-x)`",
@@ -161,7 +161,7 @@ _SECOND = {
 }  # fmt: skip
 _THIRD = {
     "jit": "write `pb.function`, or leave it out: ops run one by one",
-    "numpy np": "the namespace is `pb` itself",
+    "np": "the namespace is `pb` itself; NumPy's names are in `pb.numpy`",
     "lax": "functions are in `pb` itself: `pb.conv(x, kernel)`",
     "custom_vjp": "write `pb.custom_gradient`",
     "tree_map": "write `pb.tree.map(f, values)`",

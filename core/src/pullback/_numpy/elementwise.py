@@ -7,10 +7,11 @@ from math import inf, pi
 from typing import Any
 
 from pullback import dtypes, errors
-from pullback._numpy.table import Unsupported, routed
+from pullback._numpy.table import FUNCTIONS, Unsupported, routed
 from pullback.dtypes import DTypeLike
-from pullback.ops import arithmetic, complex, data_types, rounding, trigonometric
-from pullback.ops.comparison import equal, isnan, not_equal
+from pullback.ops import arithmetic, complex, data_types, reductions, rounding, trigonometric
+from pullback.ops.arithmetic import abs
+from pullback.ops.comparison import equal, isfinite, isnan, not_equal
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import full_like
 from pullback.ops.indexing import take
@@ -164,3 +165,62 @@ def _(
     inside = y0 + (x - x0) * ((y1 - y0) / (x1 - x0))
     inside = where(x < xp[0], fp[0] if left is None else left, inside)
     return where(x > xp[-1], fp[-1] if right is None else right, inside)
+
+
+# Comparisons.
+
+
+@routed("isclose")
+def _(
+    a: TensorLike,
+    b: TensorLike,
+    rtol: TensorLike = 1e-5,
+    atol: TensorLike = 1e-8,
+    equal_nan: bool = False,
+) -> Any:
+    a, b = asarray(a), asarray(b)
+    within = abs(a - b) <= atol + rtol * abs(b)
+    close = where(isfinite(a) & isfinite(b), within, a == b)
+    return close | (isnan(a) & isnan(b)) if equal_nan else close
+
+
+@routed("allclose")
+def _(
+    a: TensorLike,
+    b: TensorLike,
+    rtol: TensorLike = 1e-5,
+    atol: TensorLike = 1e-8,
+    equal_nan: bool = False,
+) -> bool:
+    return bool(reductions.all(FUNCTIONS["isclose"](a, b, rtol, atol, equal_nan)))
+
+
+@routed("array_equal")
+def _(a1: TensorLike, a2: TensorLike, equal_nan: bool = False) -> bool:
+    a1, a2 = asarray(a1), asarray(a2)
+    if a1.shape != a2.shape:
+        return False
+    same = a1 == a2
+    if equal_nan and dtypes.is_floating(a1.dtype) and dtypes.is_floating(a2.dtype):
+        same = same | (isnan(a1) & isnan(a2))
+    return bool(reductions.all(same))
+
+
+@routed("isneginf")
+def _(x: TensorLike) -> Any:
+    return asarray(x) == -inf
+
+
+@routed("isposinf")
+def _(x: TensorLike) -> Any:
+    return asarray(x) == inf
+
+
+@routed("isreal")
+def _(x: TensorLike) -> Any:
+    return asarray(x).imag == 0
+
+
+@routed("iscomplex")
+def _(x: TensorLike) -> Any:
+    return asarray(x).imag != 0

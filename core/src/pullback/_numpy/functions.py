@@ -18,9 +18,11 @@ from pullback._numpy import (  # noqa: F401  (each fills the table)
     manipulation,
     norms,
     order,
+    positions,
     reductions,
     sequences,
     statistics,
+    windows,
 )
 from pullback._numpy.host import (
     is_one_of,
@@ -62,7 +64,7 @@ def run_function(function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     if own is None:
         return on_host(name, function, args, kwargs)
     try:
-        positional, named = _arguments(function, own, args, kwargs)
+        positional, named = arguments(function, own, args, kwargs)
         return own(*positional, **named)
     except Unsupported as error:
         return on_host(name, function, args, kwargs, argument=str(error))
@@ -85,10 +87,10 @@ def _is_known(kind: type) -> bool:
     return getattr(kind, "__array_function__", None) is np.ndarray.__array_function__
 
 
-class _Parameters:
+class Parameters:
     """The parameters of a function of NumPy's, in order."""
 
-    __slots__ = ("defaults", "known", "names", "only_by_position", "variadic")
+    __slots__ = ("defaults", "known", "named", "names", "only_by_position", "variadic")
 
     def __init__(self, function: Any, own: Function) -> None:
         try:
@@ -101,6 +103,8 @@ class _Parameters:
         self.names = [one.name for one in found if one.kind in by_position]
         self.only_by_position = len([one for one in found if one.kind is kinds.POSITIONAL_ONLY])
         self.variadic = any(one.kind is kinds.VAR_POSITIONAL for one in found)
+        #: Whether it takes others by name, which its signature does not show.
+        self.named = any(one.kind is kinds.VAR_KEYWORD for one in found)
         self.defaults = {one.name: one.default for one in found}
         code = own.__code__
         self.known = frozenset(
@@ -108,7 +112,15 @@ class _Parameters:
         )
 
 
-def _arguments(
+def parameters_of(function: object, own: Function) -> Parameters:
+    """The parameters of a function of NumPy's, for which the table has `own`."""
+    parameters = _PARAMETERS.get(function)
+    if parameters is None:
+        parameters = _PARAMETERS[function] = Parameters(function, own)
+    return parameters
+
+
+def arguments(
     function: object, own: Function, args: Any, kwargs: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments in the order, and by the names, that `own` knows.
@@ -118,9 +130,7 @@ def _arguments(
     Raises:
         Unsupported: for an argument that `own` does not know, unless it changes nothing.
     """
-    parameters = _PARAMETERS.get(function)
-    if parameters is None:
-        parameters = _PARAMETERS[function] = _Parameters(function, own)
+    parameters = parameters_of(function, own)
     count = len(args) if parameters.variadic else parameters.only_by_position
     named = dict(zip(parameters.names[count:], args[count:], strict=False))
     named.update(kwargs)
@@ -130,7 +140,7 @@ def _arguments(
     return args[:count], named
 
 
-def _is_taken(parameters: _Parameters, name: str, value: object) -> bool:
+def _is_taken(parameters: Parameters, name: str, value: object) -> bool:
     """Returns whether an argument is passed on; one that changes nothing need not be known."""
     if type(value).__name__ == "_NoValueType":
         return False  # NumPy's mark for what was not given
@@ -143,7 +153,7 @@ def _is_taken(parameters: _Parameters, name: str, value: object) -> bool:
     return False
 
 
-_PARAMETERS: dict[Any, _Parameters] = {}
+_PARAMETERS: dict[object, Parameters] = {}
 
 # From now on without the look-up of this module.
 OPERATORS.numpy = call

@@ -17,9 +17,8 @@ from pullback._dispatch.recording import may_record
 from pullback.tensor import Tensor, TensorLike
 
 _WITHOUT_GRADIENT = """
-    allclose array2string array_equal array_equiv array_repr array_str can_cast common_type
-    diag_indices_from digitize einsum_path iscomplex iscomplexobj isclose isneginf isposinf isreal
-    isrealobj lexsort linalg.matrix_rank may_share_memory min_scalar_type nanargmax nanargmin ndim
+    array2string array_equiv array_repr array_str can_cast common_type diag_indices_from
+    einsum_path iscomplexobj isrealobj linalg.matrix_rank may_share_memory min_scalar_type ndim
     result_type save savetxt savez savez_compressed shape shares_memory size tril_indices_from
     triu_indices_from
 """
@@ -42,7 +41,6 @@ INSTEAD = {
     "i0": "its series in ops, or a pb.custom_gradient",
     "polydiv": "np.polymul and np.polysub, which are made of ops",
     "spacing": "pb.nextafter(x, pb.inf) - x",
-    "unwrap": "x + pb.asarray(np.unwrap(pb.stop_gradient(x)) - pb.stop_gradient(x))",
 }
 
 

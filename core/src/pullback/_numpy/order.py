@@ -8,12 +8,16 @@ from typing import Any
 from pullback import dtypes
 from pullback._numpy.table import Function, Unsupported, flattened, routed
 from pullback.ops import searching, sets, sorting
+from pullback.ops.arithmetic import minimum
 from pullback.ops.comparison import isnan
 from pullback.ops.conversion import asarray
+from pullback.ops.creation import arange, full
+from pullback.ops.cumulative import cumulative_sum
+from pullback.ops.data_types import astype
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat
-from pullback.ops.manipulation import reshape
-from pullback.ops.reductions import any
+from pullback.ops.manipulation import moveaxis, reshape
+from pullback.ops.reductions import any, sum
 from pullback.tensor import TensorLike
 
 
@@ -79,17 +83,44 @@ def _(
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
+    axis: int | None = None,
     equal_nan: bool = True,
 ) -> Any:
     ar = asarray(ar)
-    if equal_nan and dtypes.is_floating(ar.dtype) and bool(any(isnan(ar))):
-        # The op takes every NaN for another one.
-        raise Unsupported("NaN")
-    if not return_index and not return_inverse and not return_counts:
-        return sets.unique_values(ar)
-    found = sets.unique_all(ar)
+    found = sets.unique_all(ar) if axis is None else _unique_slices(ar, axis)
+    if equal_nan and axis is None and dtypes.is_floating(ar.dtype):
+        found = _one_nan(*found)
     wanted = (True, return_index, return_inverse, return_counts)
-    return tuple([part for part, want in zip(found, wanted, strict=True) if want])
+    parts = tuple([part for part, want in zip(found, wanted, strict=True) if want])
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _one_nan(values: Any, indices: Any, inverse: Any, counts: Any) -> tuple[Any, ...]:
+    """The parts of `unique_all`, to which every NaN is another one, with one NaN at the end."""
+    several = int(sum(isnan(values), dtype=dtypes.int64))
+    if several < 2:
+        return values, indices, inverse, counts
+    size = values.shape[0] - several + 1
+    counts = concat([counts[: size - 1], sum(counts[size - 1 :], axis=0, keepdims=True)])
+    return values[:size], indices[:size], minimum(inverse, size - 1), counts
+
+
+def _unique_slices(ar: Any, axis: int) -> tuple[Any, ...]:
+    """The distinct slices along an axis in lexicographic order, as `unique_all`."""
+    lines = moveaxis(ar, axis, 0)
+    rows = reshape(lines, (lines.shape[0], -1))
+    count, width = rows.shape
+    order = arange(count, dtype=dtypes.int64, device=ar.device)
+    for column in range(width - 1, -1, -1):
+        order = take(order, sorting.argsort(take(rows[:, column], order)))
+    ordered = take(rows, order, axis=0)
+    is_first = concat([full((min(count, 1),), True), any(ordered[1:] != ordered[:-1], axis=1)])
+    starts = searching.nonzero(is_first)[0]
+    ends = concat([starts[1:], full((min(count, 1),), count, dtype=dtypes.int64)])
+    group = cumulative_sum(astype(is_first, dtypes.int64), axis=0) - 1
+    inverse = take(group, sorting.argsort(order))
+    indices = take(order, starts)
+    return moveaxis(take(lines, indices, axis=0), 0, axis), indices, inverse, ends - starts
 
 
 @routed("unique_values")

@@ -6,20 +6,35 @@ from math import inf, nan
 from typing import Any
 
 from pullback import dtypes
-from pullback._numpy.table import Function, flattened, routed
+from pullback._numpy.table import Function, Unsupported, flattened, routed
 from pullback.dtypes import DTypeLike
 from pullback.ops import cumulative, reductions, searching
+from pullback.ops.arithmetic import add, maximum, minimum, multiply, positive
 from pullback.ops.comparison import isnan
+from pullback.ops.complex import conj
 from pullback.ops.conversion import asarray
+from pullback.ops.creation import full
 from pullback.ops.data_types import astype
 from pullback.ops.exponential import sqrt
+from pullback.ops.manipulation import broadcast_to
 from pullback.ops.selection import where
-from pullback.shapes import Axes
+from pullback.shapes import Axes, canonical_axes, reduced
 from pullback.tensor import TensorLike
+
+#: The op `where`, for functions that have a parameter of this name.
+select = where
 
 
 def _as(a: TensorLike, dtype: DTypeLike | None) -> Any:
     return asarray(a) if dtype is None else astype(asarray(a), dtype)
+
+
+def _chosen(a: TensorLike, mask: TensorLike, instead: float) -> Any:
+    """The array with `instead` where the mask, NumPy's `where=`, is False."""
+    a = asarray(a)
+    if mask is True:
+        return a
+    return where(mask, a, full((), instead, dtype=a.dtype, device=a.device))
 
 
 def _reduction(op: Function) -> Function:
@@ -29,51 +44,65 @@ def _reduction(op: Function) -> Function:
     return reduce
 
 
-def _accumulation(op: Function, prepare: Function = asarray) -> Function:
+def _logic(op: Function, instead: bool) -> Function:
     def reduce(
-        a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+        a: TensorLike, axis: Axes = None, keepdims: bool = False, where: TensorLike = True
     ) -> Any:
-        return op(prepare(a), axis=axis, dtype=dtype, keepdims=keepdims)
+        return op(_chosen(a, where, instead), axis=axis, keepdims=keepdims)
 
     return reduce
 
 
-def _mean(op: Function) -> Function:
+def _extremum(op: Function, combine: Function) -> Function:
     def reduce(
-        a: TensorLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+        a: TensorLike,
+        axis: Axes = None,
+        keepdims: bool = False,
+        initial: TensorLike | None = None,
+        where: TensorLike = True,
     ) -> Any:
-        return op(_as(a, dtype), axis=axis, keepdims=keepdims)
+        a = asarray(a)
+        if initial is None:
+            if where is not True:
+                raise Unsupported("where= without initial=")
+            return op(a, axis=axis, keepdims=keepdims)
+        first = asarray(initial, dtype=a.dtype, device=a.device)
+        if where is not True:
+            a = select(where, a, first)
+        axes = canonical_axes(axis, a.ndim)
+        if not reductions.count(a.shape, axes):
+            return broadcast_to(first, reduced(a.shape, axes, keepdims))
+        return combine(op(a, axis=axis, keepdims=keepdims), first)
 
     return reduce
 
 
-def _spread(op: Function) -> Function:
+def _accumulation(
+    op: Function, combine: Function, nothing: int, prepare: Function = asarray
+) -> Function:
     def reduce(
         a: TensorLike,
         axis: Axes = None,
         dtype: DTypeLike | None = None,
-        ddof: float = 0,
         keepdims: bool = False,
-        correction: float | None = None,
+        initial: TensorLike | None = None,
+        where: TensorLike = True,
     ) -> Any:
-        freedom = ddof if correction is None else correction
-        return op(_as(a, dtype), axis=axis, correction=freedom, keepdims=keepdims)
+        total = op(_chosen(prepare(a), where, nothing), axis=axis, dtype=dtype, keepdims=keepdims)
+        return total if initial is None else combine(total, initial)
 
     return reduce
 
 
-routed("max", "amax")(_reduction(reductions.max))
-routed("min", "amin")(_reduction(reductions.min))
-routed("any")(_reduction(reductions.any))
-routed("all")(_reduction(reductions.all))
+routed("max", "amax")(_extremum(reductions.max, maximum))
+routed("min", "amin")(_extremum(reductions.min, minimum))
+routed("any")(_logic(reductions.any, False))
+routed("all")(_logic(reductions.all, True))
 routed("count_nonzero")(_reduction(reductions.count_nonzero))
 routed("argmax")(_reduction(searching.argmax))
 routed("argmin")(_reduction(searching.argmin))
-routed("sum")(_accumulation(reductions.sum))
-routed("prod")(_accumulation(reductions.prod))
-routed("mean")(_mean(reductions.mean))
-routed("var")(_spread(reductions.var))
-routed("std")(_spread(reductions.std))
+routed("sum")(_accumulation(reductions.sum, add, 0))
+routed("prod")(_accumulation(reductions.prod, multiply, 1))
 
 
 @routed("ptp")
@@ -82,7 +111,7 @@ def _(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
     return high - reductions.min(a, axis=axis, keepdims=keepdims)
 
 
-# Without NaN.
+# Of those elements alone that are no NaN, or that `where=` chooses.
 
 
 def _present(a: TensorLike, instead: float) -> tuple[Any, Any]:
@@ -98,28 +127,35 @@ def _without(instead: float) -> Function:
     return lambda a: _present(a, instead)[0]
 
 
-routed("nansum")(_accumulation(reductions.sum, _without(0)))
-routed("nanprod")(_accumulation(reductions.prod, _without(1)))
+routed("nansum")(_accumulation(reductions.sum, add, 0, _without(0)))
+routed("nanprod")(_accumulation(reductions.prod, multiply, 1, _without(1)))
 
 
-def _extremum(op: Function, worst: float) -> Function:
-    def reduce(a: TensorLike, axis: Axes = None, keepdims: bool = False) -> Any:
+def _nan_extremum(op: Function, combine: Function, worst: float) -> Function:
+    bounded = _extremum(op, combine)
+
+    def reduce(
+        a: TensorLike,
+        axis: Axes = None,
+        keepdims: bool = False,
+        initial: TensorLike | None = None,
+        where: TensorLike = True,
+    ) -> Any:
         values, present = _present(a, worst)
-        best = op(values, axis=axis, keepdims=keepdims)
-        if not dtypes.is_floating(values.dtype):
+        best = bounded(values, axis, keepdims, initial, where)
+        if initial is not None or not dtypes.is_floating(values.dtype):
             return best
-        return where(reductions.any(present, axis=axis, keepdims=keepdims), best, nan)
+        return select(reductions.any(present, axis=axis, keepdims=keepdims), best, nan)
 
     return reduce
 
 
-routed("nanmax")(_extremum(reductions.max, -inf))
-routed("nanmin")(_extremum(reductions.min, inf))
+routed("nanmax")(_nan_extremum(reductions.max, maximum, -inf))
+routed("nanmin")(_nan_extremum(reductions.min, minimum, inf))
 
 
-def _nan_mean(a: TensorLike, axis: Axes, keepdims: bool) -> tuple[Any, Any]:
-    """The mean without NaN, and the number of elements that it is of."""
-    values, present = _present(a, 0)
+def _some_mean(values: Any, present: Any, axis: Axes, keepdims: bool) -> tuple[Any, Any]:
+    """The mean of the values that are present, and the number of them; the others are 0."""
     total = reductions.sum(values, axis=axis, keepdims=keepdims)
     dtype = total.dtype if dtypes.is_floating(total.dtype) else None
     count = reductions.count_nonzero(present, axis=axis, keepdims=keepdims)
@@ -127,16 +163,69 @@ def _nan_mean(a: TensorLike, axis: Axes, keepdims: bool) -> tuple[Any, Any]:
     return total / count, count
 
 
-def _nan_var(a: TensorLike, *, axis: Axes, correction: float, keepdims: bool) -> Any:
-    mean, _ = _nan_mean(a, axis, True)
-    away = _present(a - mean, 0)[0]
-    _, count = _nan_mean(a, axis, keepdims)
-    return reductions.sum(away * away, axis=axis, keepdims=keepdims) / (count - correction)
+def _some_var(values: Any, present: Any, axis: Axes, keepdims: bool, correction: float) -> Any:
+    mean, _ = _some_mean(values, present, axis, True)
+    away = where(present, values - mean, 0)
+    size = away * conj(away) if dtypes.is_complex(away.dtype) else away * away
+    total = reductions.sum(asarray(size).real, axis=axis, keepdims=keepdims)
+    count = reductions.count_nonzero(present, axis=axis, keepdims=keepdims)
+    return total / maximum(astype(count, total.dtype) - correction, 0)
 
 
-routed("nanmean")(_mean(lambda a, *, axis, keepdims: _nan_mean(a, axis, keepdims)[0]))
-routed("nanvar")(_spread(_nan_var))
-routed("nanstd")(_spread(lambda a, **how: sqrt(_nan_var(a, **how))))
+def _some(a: TensorLike, mask: TensorLike, *, nan_too: bool) -> tuple[Any, Any]:
+    """The array with 0 for what is left out, and where nothing is."""
+    a = asarray(a)
+    if nan_too:
+        values, present = _present(a, 0)
+        return (values, present) if mask is True else (where(mask, values, 0), present & mask)
+    values = where(mask, a, full((), 0, dtype=a.dtype, device=a.device))
+    return values, broadcast_to(asarray(mask), values.shape)
+
+
+def _mean(op: Function, *, nan_too: bool) -> Function:
+    def reduce(
+        a: TensorLike,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        where: TensorLike = True,
+    ) -> Any:
+        a = _as(a, dtype)
+        if where is True and not nan_too:
+            return op(a, axis=axis, keepdims=keepdims)
+        return _some_mean(*_some(a, where, nan_too=nan_too), axis, keepdims)[0]
+
+    return reduce
+
+
+def _spread(op: Function, root: Function, *, nan_too: bool) -> Function:
+    def reduce(
+        a: TensorLike,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        where: TensorLike = True,
+        mean: TensorLike | None = None,
+        correction: float | None = None,
+    ) -> Any:
+        if mean is not None:
+            raise Unsupported("mean=")
+        freedom = ddof if correction is None else correction
+        a = _as(a, dtype)
+        if where is True and not nan_too:
+            return op(a, axis=axis, correction=freedom, keepdims=keepdims)
+        return root(_some_var(*_some(a, where, nan_too=nan_too), axis, keepdims, freedom))
+
+    return reduce
+
+
+routed("mean")(_mean(reductions.mean, nan_too=False))
+routed("var")(_spread(reductions.var, positive, nan_too=False))
+routed("std")(_spread(reductions.std, sqrt, nan_too=False))
+routed("nanmean")(_mean(reductions.mean, nan_too=True))
+routed("nanvar")(_spread(reductions.var, positive, nan_too=True))
+routed("nanstd")(_spread(reductions.std, sqrt, nan_too=True))
 
 
 # Cumulative.

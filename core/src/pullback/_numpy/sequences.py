@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from math import pi
 from typing import Any
 
 from pullback import errors
 from pullback._numpy.table import Unsupported, routed
+from pullback.dtypes import is_floating
 from pullback.ops import difference
+from pullback.ops.arithmetic import abs, remainder
 from pullback.ops.complex import conj
 from pullback.ops.conversion import asarray
 from pullback.ops.creation import arange
+from pullback.ops.cumulative import cumulative_sum
 from pullback.ops.exponential import sqrt
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat
@@ -20,6 +24,7 @@ from pullback.ops.manipulation import expand_dims, flip, moveaxis, reshape
 from pullback.ops.padding import pad
 from pullback.ops.patterns import eye
 from pullback.ops.reductions import sum
+from pullback.ops.selection import where
 from pullback.shapes import Axes, canonical_axis, check_choice
 from pullback.tensor import Tensor, TensorLike
 
@@ -210,3 +215,18 @@ def _(seq_of_zeros: TensorLike) -> Any:
     for i in range(zeros.shape[0]):
         coefficients = pad(coefficients, (0, 1)) - pad(coefficients * zeros[i], (1, 0))
     return coefficients
+
+
+@routed("unwrap")
+def _(p: TensorLike, discont: float | None = None, axis: int = -1, period: float = 2 * pi) -> Any:
+    p = asarray(p)
+    if not is_floating(p.dtype):
+        raise Unsupported("integers")
+    steps = difference.diff(p, axis=axis)
+    half = period / 2
+    short = remainder(steps + half, period) - half
+    short = where((short == -half) & (steps > 0), half, short)
+    jump = half if discont is None else max(discont, half)
+    added = where(abs(steps) < jump, 0, short - steps)
+    first = take(p, [0], axis=axis) * 0 if p.shape[axis] else p
+    return p + concat([first, cumulative_sum(added, axis=axis)], axis=axis)

@@ -17,6 +17,7 @@ from pullback._numpy.host import (
     reject_writing,
     tensors_of,
 )
+from pullback._numpy.table import Unsupported
 from pullback._operators import OPERATORS
 from pullback.ops import arithmetic, cumulative, reductions
 from pullback.ops.comparison import isinf, isnan
@@ -165,6 +166,19 @@ def run_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     call = getattr(ufunc, method)
     library = "np." if is_numpys else "the ufunc "
     return on_host(name, call, inputs, kwargs, argument=argument, library=library)
+
+
+def called(name: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of the ufunc with NumPy's name `name`.
+
+    Raises:
+        Unsupported: for an argument that has no equivalent.
+    """
+    named = {key: value for key, value in kwargs.items() if not _is_harmless(key, value)}
+    own = _method(name, "__call__", len(inputs), named)
+    if own is None:
+        raise Unsupported(f"{next(iter(named))}=")
+    return own(*inputs, **named)
 
 
 def _is_harmless(name: str, value: object) -> bool:
