@@ -121,6 +121,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(cross_entropy, CrossEntropyArgs) X(cross_entropy_gradient, CrossEntropyGradientArgs)        \
     X(attention, AttentionArgs) X(attention_gradient, AttentionGradientArgs)                      \
     X(layer_norm, LayerNormArgs) X(layer_norm_gradient, LayerNormGradientArgs)                    \
+    X(layer_norm_wide, LayerNormArgs) X(layer_norm_gradient_wide, LayerNormGradientArgs)          \
     X(rms_norm, RmsNormArgs) X(rms_norm_gradient, RmsNormGradientArgs)                            \
     X(channel_moments, ChannelMomentsArgs) X(channel_slopes, ChannelSlopesArgs)                   \
     X(channel_affine, ChannelAffineArgs) X(channel_combine, ChannelCombineArgs)                   \

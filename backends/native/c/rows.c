@@ -223,8 +223,8 @@ KERNEL(sparse_softmax_cross_entropy_gradient) {
 
 /* The number of elements of a row if `axis` names the last axes of x, else 0: then NumPy's kernel
  * has to do it. The loops are for rows of at least one element. */
-static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
-    if (!axis || !PyTuple_CheckExact(axis) || !PyTuple_GET_SIZE(axis) || !is_plain(x) || !size(x))
+static ptrdiff_t width_of_any(PyObject *x, PyObject *axis) {
+    if (!axis || !PyTuple_CheckExact(axis) || !PyTuple_GET_SIZE(axis) || !size(x))
         return 0;
     int ndim = PyArray_NDIM(as_array(x));
     int many = (int)PyTuple_GET_SIZE(axis);
@@ -235,6 +235,10 @@ static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
         width *= PyArray_DIM(as_array(x), ndim - many + i);
     }
     return width;
+}
+
+static ptrdiff_t width_of(PyObject *x, PyObject *axis) {
+    return is_plain(x) ? width_of_any(x, axis) : 0;
 }
 
 static int is_parameter(PyObject *x, ptrdiff_t width) {
@@ -248,19 +252,41 @@ static int is_for_rows(PyObject *array, PyObject *x, ptrdiff_t width) {
 
 static void *data_or_null(PyObject *x) { return x == Py_None ? NULL : data(x); }
 
+/* Elements of a row of float64 whose sums are taken in one go. */
+#define MOST_WIDE 4096
+
+/* As is_plain, of float64. */
+static int is_plain_wide(PyObject *x) {
+    return PyArray_CheckExact(x) && PyArray_TYPE(as_array(x)) == NPY_DOUBLE
+        && PyArray_ISCARRAY_RO(as_array(x));
+}
+
+/* x as it is asked for: float32, or float64 where `wide`. */
+static int is_plain_of(int wide, PyObject *x) { return wide ? is_plain_wide(x) : is_plain(x); }
+
+/* As width_of, of float64: NumPy adds longer rows pair by pair. */
+static ptrdiff_t width_of_wide(PyObject *x, PyObject *axis) {
+    ptrdiff_t width = width_of_any(x, axis);
+    return width <= MOST_WIDE ? width : 0;
+}
+
+static PyObject *new_of(int wide, int ndim, const npy_intp *shape) {
+    return wide ? new_array_of(NPY_DOUBLE, 8, ndim, shape) : new_array(ndim, shape);
+}
+
 /* An array with one element for each row: the axes of the rows are kept, with size 1. */
-static PyObject *new_for_rows(PyObject *x, PyObject *axis) {
+static PyObject *new_for_rows(int wide, PyObject *x, PyObject *axis) {
     npy_intp shape[NPY_MAXDIMS];
     int ndim = PyArray_NDIM(as_array(x)), others = ndim - (int)PyTuple_GET_SIZE(axis);
     for (int i = 0; i < ndim; i++)
         shape[i] = i < others ? PyArray_DIM(as_array(x), i) : 1;
-    return new_array(ndim, shape);
+    return new_of(wide, ndim, shape);
 }
 
 /* An array in the shape of a parameter: that of the rows. */
-static PyObject *new_parameter(PyObject *x, PyObject *axis) {
+static PyObject *new_parameter(int wide, PyObject *x, PyObject *axis) {
     int many = (int)PyTuple_GET_SIZE(axis);
-    return new_array(many, PyArray_DIMS(as_array(x)) + PyArray_NDIM(as_array(x)) - many);
+    return new_of(wide, many, PyArray_DIMS(as_array(x)) + PyArray_NDIM(as_array(x)) - many);
 }
 
 static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
@@ -271,11 +297,15 @@ static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) 
 KERNEL(layer_norm) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
-    ptrdiff_t width = count == 3 ? width_of(x[0], axis) : 0;
-    if (!width || !is_parameter(x[1], width) || !is_parameter(x[2], width))
+    int wide = count == 3 && is_plain_wide(x[0]);
+    ptrdiff_t width = wide ? width_of_wide(x[0], axis) : count == 3 ? width_of(x[0], axis) : 0;
+    for (int i = 1; width && i < 3; i++)
+        if (x[i] != Py_None && !(is_plain_of(wide, x[i]) && size(x[i]) == width))
+            width = 0;
+    if (!width)
         return PLAIN_OR_NUMPY(layer_norm);
-    PyObject *y = new_like(x[0]), *mean = new_for_rows(x[0], axis),
-             *spread = new_for_rows(x[0], axis);
+    PyObject *y = new_of(wide, PyArray_NDIM(as_array(x[0])), PyArray_DIMS(as_array(x[0])));
+    PyObject *mean = new_for_rows(wide, x[0], axis), *spread = new_for_rows(wide, x[0], axis);
     if (y && mean && spread) {
         LayerNormArgs args = {.x = data(x[0]),
                               .scale = data_or_null(x[1]),
@@ -285,7 +315,8 @@ KERNEL(layer_norm) {
                               .spread = data(spread),
                               .width = width,
                               .epsilon = epsilon_of(x, count, names)};
-        y = unless(run_layer_norm(&args, size(mean), 1 + PIECE / width, 20 + 0.5 * (double)width),
+        y = unless(run_loop(wide ? LOOP_layer_norm_wide : LOOP_layer_norm, &args, size(mean),
+                            1 + PIECE / width, 20 + 0.5 * (double)width),
                    y);
     }
     return triple(y, mean, spread);
@@ -307,6 +338,20 @@ static void add_pieces(const float *sums, ptrdiff_t pieces, ptrdiff_t many, ptrd
     }
 }
 
+static void add_wide_pieces(const double *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,
+                            double *const *totals) {
+    for (ptrdiff_t which = 0; which < many; which++) {
+        double *total = totals[which];
+        for (ptrdiff_t i = 0; i < width; i++)
+            total[i] = 0;
+        for (ptrdiff_t piece = 0; piece < pieces; piece++) {
+            const double *part = sums + (piece * many + which) * width;
+            for (ptrdiff_t i = 0; i < width; i++)
+                total[i] += part[i];
+        }
+    }
+}
+
 /* The rows of a piece of a gradient. */
 static ptrdiff_t piece_rows(ptrdiff_t width) { return 1 + PIECE / width; }
 
@@ -317,8 +362,8 @@ static ptrdiff_t pieces_of(ptrdiff_t rows, ptrdiff_t width) {
 static double gradient_cost(ptrdiff_t width) { return 20 + 0.8 * (double)width; }
 
 /* Memory for `many` rows of sums for each piece of a gradient; NULL with an error set. */
-static float *room_for_sums(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t many) {
-    float *sums = PyMem_Malloc((size_t)(pieces_of(rows, width) * many * width) * sizeof(float));
+static void *room_for_sums(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t many, size_t item) {
+    void *sums = PyMem_Malloc((size_t)(pieces_of(rows, width) * many * width) * item);
     if (!sums)
         PyErr_NoMemory();
     return sums;
@@ -327,15 +372,19 @@ static float *room_for_sums(ptrdiff_t rows, ptrdiff_t width, ptrdiff_t many) {
 KERNEL(layer_norm_gradient) {
     (void)module;
     PyObject *axis = attribute(x, count, names, "axis");
-    ptrdiff_t width = count == 5 ? width_of(x[0], axis) : 0;
-    if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width)
-        || !is_for_rows(x[3], x[0], width) || !is_plain(x[4]) || !same_shape(x[0], x[4]))
+    int wide = count == 5 && is_plain_wide(x[0]);
+    ptrdiff_t width = wide ? width_of_wide(x[0], axis) : count == 5 ? width_of(x[0], axis) : 0;
+    for (int i = 1; width && i < 5; i++)
+        if ((i > 1 || x[i] != Py_None) && !is_plain_of(wide, x[i]))
+            width = 0;
+    if (!width || (x[1] != Py_None && size(x[1]) != width) || size(x[2]) * width != size(x[0])
+        || size(x[3]) * width != size(x[0]) || !same_shape(x[0], x[4]))
         return PLAIN_OR_NUMPY(layer_norm_gradient);
-    PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
-    PyObject *doffset = new_parameter(x[0], axis);
+    PyObject *dx = new_of(wide, PyArray_NDIM(as_array(x[0])), PyArray_DIMS(as_array(x[0])));
+    PyObject *dscale = new_parameter(wide, x[0], axis), *doffset = new_parameter(wide, x[0], axis);
     if (dx && dscale && doffset) {
-        ptrdiff_t rows = size(x[2]), grain = piece_rows(width);
-        float *sums = room_for_sums(rows, width, 2), *totals[] = {data(dscale), data(doffset)};
+        ptrdiff_t rows = size(x[2]), grain = piece_rows(width), pieces = pieces_of(rows, width);
+        void *sums = room_for_sums(rows, width, 2, wide ? sizeof(double) : sizeof(float));
         LayerNormGradientArgs args = {.x = data(x[0]),
                                       .scale = data_or_null(x[1]),
                                       .mean = data(x[2]),
@@ -345,9 +394,12 @@ KERNEL(layer_norm_gradient) {
                                       .sums = sums,
                                       .width = width,
                                       .piece_rows = grain};
-        int failed = !sums || run_layer_norm_gradient(&args, rows, grain, gradient_cost(width));
-        if (!failed)
-            add_pieces(sums, pieces_of(rows, width), 2, width, totals);
+        int loop = wide ? LOOP_layer_norm_gradient_wide : LOOP_layer_norm_gradient;
+        int failed = !sums || run_loop(loop, &args, rows, grain, gradient_cost(width));
+        if (!failed && wide)
+            add_wide_pieces(sums, pieces, 2, width, (double *[]){data(dscale), data(doffset)});
+        else if (!failed)
+            add_pieces(sums, pieces, 2, width, (float *[]){data(dscale), data(doffset)});
         PyMem_Free(sums);
         dx = unless(failed, dx);
     }
@@ -360,7 +412,7 @@ KERNEL(rms_norm) {
     ptrdiff_t width = count == 2 ? width_of(x[0], axis) : 0;
     if (!width || !is_parameter(x[1], width))
         return PLAIN_OR_NUMPY(rms_norm);
-    PyObject *y = new_like(x[0]), *spread = new_for_rows(x[0], axis);
+    PyObject *y = new_like(x[0]), *spread = new_for_rows(0, x[0], axis);
     if (y && spread) {
         RmsNormArgs args = {.x = data(x[0]),
                             .scale = data_or_null(x[1]),
@@ -381,10 +433,10 @@ KERNEL(rms_norm_gradient) {
     if (!width || !is_parameter(x[1], width) || !is_for_rows(x[2], x[0], width) || !is_plain(x[3])
         || !same_shape(x[0], x[3]))
         return PLAIN_OR_NUMPY(rms_norm_gradient);
-    PyObject *dx = new_like(x[0]), *dscale = new_parameter(x[0], axis);
+    PyObject *dx = new_like(x[0]), *dscale = new_parameter(0, x[0], axis);
     if (dx && dscale) {
         ptrdiff_t rows = size(x[2]), grain = piece_rows(width);
-        float *sums = room_for_sums(rows, width, 1), *totals[] = {data(dscale)};
+        float *sums = room_for_sums(rows, width, 1, sizeof(float)), *totals[] = {data(dscale)};
         RmsNormGradientArgs args = {.x = data(x[0]),
                                     .scale = data_or_null(x[1]),
                                     .spread = data(x[2]),

@@ -169,42 +169,12 @@ LOOP(cross_entropy_gradient, CrossEntropyGradientArgs) {
 
 /* Layer normalization. ------------------------------------------------------------------------- */
 
-LOOP(layer_norm, LayerNormArgs) {
-    ptrdiff_t width = args->width;
-    const float *restrict scale = args->scale, *restrict offset = args->offset;
-    float epsilon = (float)args->epsilon;
-    for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = args->x + row * width;
-        float *restrict y = args->y + row * width;
-        float mean = row_sum(x, width) / (float)width, square = 0.0f;
-        _Pragma("omp simd reduction(+ : square)")
-        for (ptrdiff_t i = 0; i < width; i++) {
-            float away = x[i] - mean;
-            square += away * away;
-        }
-        float spread = 1.0f / sqrtf(square / (float)width + epsilon);
-        args->mean[row] = mean;
-        args->spread[row] = spread;
-        if (scale && offset) {
-            _Pragma("omp simd")
-            for (ptrdiff_t i = 0; i < width; i++)
-                y[i] = (x[i] - mean) * spread * scale[i] + offset[i];
-        } else {
-            _Pragma("omp simd")
-            for (ptrdiff_t i = 0; i < width; i++)
-                y[i] = (x[i] - mean) * spread;
-            if (scale) {
-                _Pragma("omp simd")
-                for (ptrdiff_t i = 0; i < width; i++)
-                    y[i] *= scale[i];
-            }
-            if (offset) {
-                _Pragma("omp simd")
-                for (ptrdiff_t i = 0; i < width; i++)
-                    y[i] += offset[i];
-            }
-        }
-    }
+INLINE double row_sum_wide(const double *x, ptrdiff_t width) {
+    double total = 0.0;
+    _Pragma("omp simd reduction(+ : total)")
+    for (ptrdiff_t i = 0; i < width; i++)
+        total += x[i];
+    return total;
 }
 
 /* The `count` rows of sums of piece number `piece`, set to 0. */
@@ -215,34 +185,82 @@ INLINE float *piece_sums(float *sums, ptrdiff_t piece, ptrdiff_t count, ptrdiff_
     return sums;
 }
 
-LOOP(layer_norm_gradient, LayerNormGradientArgs) {
-    ptrdiff_t width = args->width;
-    const float *restrict scale = args->scale;
-    float *restrict dscale = piece_sums(args->sums, from / args->piece_rows, 2, width);
-    float *restrict doffset = dscale + width;
-    for (ptrdiff_t row = from; row < to; row++) {
-        const float *restrict x = args->x + row * width;
-        const float *restrict g = args->g + row * width;
-        float *restrict dx = args->dx + row * width;
-        float mean = args->mean[row], spread = args->spread[row];
-        float level = 0.0f, slope = 0.0f;
-        _Pragma("omp simd reduction(+ : level, slope)")
-        for (ptrdiff_t i = 0; i < width; i++) {
-            float y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];
-            level += h;
-            slope += h * y;
-            dscale[i] += g[i] * y;
-            doffset[i] += g[i];
-        }
-        level /= (float)width;
-        slope /= (float)width;
-        _Pragma("omp simd")
-        for (ptrdiff_t i = 0; i < width; i++) {
-            float y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];
-            dx[i] = (h - level - y * slope) * spread;
-        }
-    }
+INLINE double *piece_sums_wide(double *sums, ptrdiff_t piece, ptrdiff_t count, ptrdiff_t width) {
+    sums += piece * count * width;
+    for (ptrdiff_t i = 0; i < count * width; i++)
+        sums[i] = 0.0;
+    return sums;
 }
+
+#define LAYER_NORM(wide, T, ROOT)                                                                  \
+    LOOP(layer_norm##wide, LayerNormArgs) {                                                        \
+        ptrdiff_t width = args->width;                                                             \
+        const T *restrict scale = (const T *)args->scale, *restrict offset =                       \
+                                                              (const T *)args->offset;             \
+        T epsilon = (T)args->epsilon;                                                              \
+        for (ptrdiff_t row = from; row < to; row++) {                                              \
+            const T *restrict x = (const T *)args->x + row * width;                                \
+            T *restrict y = (T *)args->y + row * width;                                            \
+            T mean = row_sum##wide(x, width) / (T)width, square = (T)0;                            \
+            _Pragma("omp simd reduction(+ : square)")                                              \
+            for (ptrdiff_t i = 0; i < width; i++) {                                                \
+                T away = x[i] - mean;                                                              \
+                square += away * away;                                                             \
+            }                                                                                      \
+            T spread = (T)1 / ROOT(square / (T)width + epsilon);                                   \
+            ((T *)args->mean)[row] = mean;                                                         \
+            ((T *)args->spread)[row] = spread;                                                     \
+            if (scale && offset) {                                                                 \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t i = 0; i < width; i++)                                              \
+                    y[i] = (x[i] - mean) * spread * scale[i] + offset[i];                          \
+            } else {                                                                               \
+                _Pragma("omp simd")                                                                \
+                for (ptrdiff_t i = 0; i < width; i++)                                              \
+                    y[i] = (x[i] - mean) * spread;                                                 \
+                if (scale) {                                                                       \
+                    _Pragma("omp simd")                                                            \
+                    for (ptrdiff_t i = 0; i < width; i++)                                          \
+                        y[i] *= scale[i];                                                          \
+                }                                                                                  \
+                if (offset) {                                                                      \
+                    _Pragma("omp simd")                                                            \
+                    for (ptrdiff_t i = 0; i < width; i++)                                          \
+                        y[i] += offset[i];                                                         \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    LOOP(layer_norm_gradient##wide, LayerNormGradientArgs) {                                       \
+        ptrdiff_t width = args->width;                                                             \
+        const T *restrict scale = (const T *)args->scale;                                          \
+        T *restrict dscale = piece_sums##wide((T *)args->sums, from / args->piece_rows, 2, width); \
+        T *restrict doffset = dscale + width;                                                      \
+        for (ptrdiff_t row = from; row < to; row++) {                                              \
+            const T *restrict x = (const T *)args->x + row * width;                                \
+            const T *restrict g = (const T *)args->g + row * width;                                \
+            T *restrict dx = (T *)args->dx + row * width;                                          \
+            T mean = ((const T *)args->mean)[row], spread = ((const T *)args->spread)[row];        \
+            T level = (T)0, slope = (T)0;                                                          \
+            _Pragma("omp simd reduction(+ : level, slope)")                                        \
+            for (ptrdiff_t i = 0; i < width; i++) {                                                \
+                T y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];                  \
+                level += h;                                                                        \
+                slope += h * y;                                                                    \
+                dscale[i] += g[i] * y;                                                             \
+                doffset[i] += g[i];                                                                \
+            }                                                                                      \
+            level /= (T)width;                                                                     \
+            slope /= (T)width;                                                                     \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < width; i++) {                                                \
+                T y = (x[i] - mean) * spread, h = scale ? g[i] * scale[i] : g[i];                  \
+                dx[i] = (h - level - y * slope) * spread;                                          \
+            }                                                                                      \
+        }                                                                                          \
+    }
+LAYER_NORM(, float, sqrtf)
+LAYER_NORM(_wide, double, sqrt)
 
 LOOP(rms_norm, RmsNormArgs) {
     ptrdiff_t width = args->width;

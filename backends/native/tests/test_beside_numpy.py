@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pullback_conformance.samples.normalization import group_gradient
+from pullback_conformance.samples.normalization import group_gradient, layer_gradient
 from pullback_native import _native
 from pullback_native.kernels import KERNELS
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -204,7 +204,8 @@ def test_group_norm(dtype, instructions):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_group_norm_gradient(dtype, instructions):
     # The pack takes 1,024 channels at most, and the channels last.
-    for shape in [(2, 8), (3, 5, 12), (2, 7, 9, 16), (1, 40, 40, 4), (2, 3, 1024), (2, 3, 1026)]:
+    for shape in [(2, 8), (3, 5, 12), (2, 7, 9, 16), (1, 40, 40, 4), (2, 3, 1024), (2, 3, 1026),
+                  (2, 31, 2), (2, 33, 2), (1, 5, 13, 6), (2, 2, 64), (2, 2, 66)]:  # fmt: skip
         channels = shape[-1]
         for mean in (0, 100):
             x = (normal(*shape) * 2 + np.float32(mean)).astype(dtype)
@@ -228,6 +229,30 @@ def test_group_norm_gradient(dtype, instructions):
                             if elements > 2:
                                 size = 1 + np.abs(other).max()
                                 assert np.abs(one - other).max() <= close * size
+
+
+@pytest.mark.parametrize("width", [1, 3, 40, 4096, 4097])
+def test_layer_norm_of_float64(width, instructions):
+    # Rows of more than 4,096 numbers are NumPy's.
+    for shape in [(5, width), (2, 3, width), (300, width)]:
+        x = normal(*shape).astype(float) + 10
+        g = normal(*shape).astype(float)
+        axis = (x.ndim - 1,)
+        for scale, offset in ((None, None), (normal(width).astype(float),) * 2):
+            found = _native.layer_norm(x, scale, offset, axis=axis, epsilon=1e-5)
+            given = (x, scale, *found[1:], g)
+            found = (*found, *_native.layer_norm_gradient(*given, axis=axis))
+            exact = NUMPY_KERNELS["layer_norm"](
+                *(None if a is None else a.astype(np.longdouble) for a in (x, scale, offset)),
+                axis=axis, epsilon=1e-5,
+            )  # fmt: skip
+            exact = (*exact, *layer_gradient(x, scale, *exact[1:], g))
+            for one, other in zip(found, exact, strict=True):
+                assert one.dtype == np.float64
+                assert one.shape == other.shape
+                if width > 1:
+                    size = 1 + np.abs(other).max()
+                    assert np.abs(one - other).max() <= 1e-12 * size
 
 
 def test_products_of_few_columns(instructions):

@@ -29,6 +29,9 @@ WORK = {
     "silu_gradient": lambda: gradient(pb.silu, LARGE),
     "layer_norm": lambda: pb.layer_norm(LARGE, ROWS, ROWS),
     "layer_norm_gradient": lambda: gradient(lambda x, s: pb.layer_norm(x, s, None), LARGE, ROWS),
+    "layer_norm of float64": lambda: gradient(
+        lambda x, s: pb.layer_norm(x, s, s), LARGE.astype(float), ROWS.astype(float)
+    ),
     "batch_norm": lambda: pb.batch_norm(LARGE, ROWS, ROWS, axis=-1),
     "batch_norm_gradient": lambda: gradient(
         lambda x, s: pb.batch_norm(x, s, None, axis=-1)[0], LARGE, ROWS

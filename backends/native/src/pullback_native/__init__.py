@@ -66,8 +66,9 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
             "ctc_loss", "ctc_loss_gradient", "cumulative_max", "cumulative_min", "cumulative_prod",
-            "cumulative_sum", "group_norm", "group_norm_gradient", "log_softmax",
-            "log_softmax_gradient", "logsumexp", "max", "mean", "min", "nextafter", "prod",
+            "cumulative_sum", "group_norm", "group_norm_gradient", "layer_norm",
+            "layer_norm_gradient", "log_softmax", "log_softmax_gradient",
+            "logsumexp", "max", "mean", "min", "nextafter", "prod",
             "scatter_add", "segment_sum", "softmax", "softmax_gradient", "std", "sum", "var",
             "vector_norm",
         ),

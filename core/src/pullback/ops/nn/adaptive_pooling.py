@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import chain
 
@@ -25,6 +26,8 @@ __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "global_avg_pool", "global_
 
 #: The largest size along one dimension: each element needs ops of its own.
 _LARGEST = 65536
+#: Elements of windows that pooling takes; of larger ones a reduction has fewer passes.
+_FEW = 32
 
 
 def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
@@ -57,13 +60,13 @@ def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
 def _way(x: Shape, *, output_size: Shape, data_format: str) -> tuple[Shape, ...]:
     """The sizes of the result, and what makes it in one step: nothing, where several are needed.
 
-    A shape and axes to reduce where windows tile the image; window and strides, twice, where they
-    are alike.
+    A shape and axes to reduce where large windows tile the image; window and strides, twice, where
+    windows are alike.
     """
     shape = _adapted(x, output_size=output_size, data_format=data_format)
     out, spatial = spatial_of(shape, data_format), spatial_of(x, data_format)
     rest = [s % n if s >= n else s for s, n in zip(spatial, out, strict=True)]
-    if not any(rest):
+    if not any(rest) and math.prod(spatial) > _FEW * math.prod(out):
         first = 1 if data_format == "channels_last" else 2
         sizes = [m for s, n in zip(spatial, out, strict=True) for m in (n, s // n)]
         apart = (*x[:first], *sizes, *x[first + len(out) :])
