@@ -117,7 +117,10 @@ def test_what_is_suggested_exists(entry: tuple[str, str]) -> None:
 
 CALLABLES = {
     "layers": [getattr(pb.layers, n) for n in pb.layers.__all__],
-    "optimizers": [getattr(pb.optimizers, n) for n in pb.optimizers.__all__],
+    "optimizers": [
+        *(getattr(pb.optimizers, n) for n in pb.optimizers.__all__),
+        *(getattr(pb.optimizers.schedules, n) for n in pb.optimizers.schedules.__all__),
+    ],
     "losses": [getattr(pb.losses, n) for n in pb.losses.__all__],
     "metrics": [getattr(pb.metrics, n) for n in pb.metrics.__all__],
     "callbacks": [getattr(pb.callbacks, n) for n in pb.callbacks.__all__],
@@ -125,6 +128,8 @@ CALLABLES = {
     "training": [getattr(pb.Model, n) for n in ("compile", "fit", "evaluate", "predict")],
     "variable": [pb.Variable],
     "graph": [pb.function],
+    "_batching": [pb.vmap],
+    "_autodiff": [pb.grad, pb.value_and_grad],
     "": [
         *(getattr(pb, n) for n in pb.__all__ if inspect.isfunction(getattr(pb, n))),
         *(getattr(pb.random, n) for n in pb.random.__all__ if n != "default_generator"),
@@ -326,6 +331,18 @@ WRONG_CALLS = {
     "pb.Sequential([]).compile('adam', loss_fn='mse')": "write `loss=`",
     "pb.function(len, jit_compile=True)": "leave it out: a program is compiled as well",
     "pb.function(input_signature=[])": "`limit=` says for how many",
+    "pb.vmap(len, in_dims=0)": "write `in_axes=`",
+    "pb.vmap(len, chunk_size=3)": "write `pb.map(f, xs, batch_size=64)`",
+    "pb.grad(len, argnum=0)": "write `argnums=`",
+    "pb.value_and_grad(len, argnum=0)": "write `argnums=`",
+    "pb.optimizers.schedules.cosine_decay(0.1, decay_steps=9)": "write `steps=`",
+    "pb.optimizers.schedules.cosine_decay(0.1, 9, eta_min=0.01)": "write `final=`",
+    "pb.optimizers.RMSprop(alpha=0.9)": "write `rho=`",
+    "pb.callbacks.Checkpoint('run', save_best_only=True)": "write `keep_best=`",
+    "pb.callbacks.Checkpoint('run', seed=3)": "neither a setting nor an object with state",
+    "pb.ones((2, 3, 4)).repeat(2, 1, 1)": "write pb.tile(x, (2, 1, 1))",
+    "pb.ones((2, 3)).reshape(None, -1)": "write -1 for one size",
+    "pb.Input((2, 3)).reshape(None, -1)": "pb.layers.Flatten()",
     "pb.Sequential([]).fit([1.0], workers=3)": "pb.data.Dataset.map(f, parallel=4",
 }
 

@@ -219,3 +219,15 @@ def test_lists_keep_their_dtype_where_it_is_not_a_float() -> None:
     assert L.Dense(1)([[0.1]]).dtype == pb.float32
     half = L.Dense(1, dtype="bfloat16", kernel_initializer="ones")
     assert half([[0.1]]).dtype == pb.bfloat16
+
+
+@pytest.mark.parametrize("padding", ["valid", "same"])
+def test_images_with_channels_first_are_noticed(padding):
+    with pytest.warns(UserWarning, match="looks like channels first") as caught:
+        pb.layers.Conv2D(2, 3, padding=padding)(pb.ones((4, 3, 32, 32)))
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pb.layers.Conv2D(2, 3, data_format="channels_first")(pb.ones((4, 3, 32, 32)))
+        pb.layers.Conv2D(2, 3, padding="same")(pb.ones((4, 32, 32, 3)))
+        pb.layers.Conv2D(2, (1, 3))(pb.ones((4, 3, 32, 16)))

@@ -333,3 +333,25 @@ class TestJSON:
     @pytest.mark.parametrize("x", [pb.asarray([1.0, 2.0]), pb.Variable([1.0, 2.0])])
     def test_tensors_by_a_default(self, x):
         assert json.dumps({"x": x}, default=pb.Tensor.tolist) == '{"x": [1.0, 2.0]}'
+
+
+def test_inputs_in_a_form_that_does_not_fit():
+    class Two(pb.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = pb.layers.Dense(1)
+
+        def call(self, title, tags):
+            return self.dense(title) + self.dense(tags)
+
+    x, y = np.ones((6, 4), np.float32), np.ones((6, 1), np.float32)
+    two = Two()
+    two.compile("sgd", "mean_squared_error")
+    with pytest.raises(pb.errors.InputValueError, match="'title', 'tags', got one Tensor"):
+        two.fit(x, y, verbose=False)
+    one = pb.Sequential([pb.layers.Dense(1)])
+    one.compile("sgd", "mean_squared_error")
+    with pytest.raises(pb.errors.InputValueError, match="give several inputs as a tuple"):
+        one.fit([x, x[:, :2]], y, verbose=False)
+    with pytest.raises(pb.errors.ConversionError, match="pass one of the arrays that it holds"):
+        one.fit(x, {"out": y}, verbose=False)

@@ -340,9 +340,9 @@ def test_errors_name_the_argument_and_what_to_write():
     variable = pb.Variable(0.0)
     cases = {
         "pb.where in place of if": lambda: pb.vmap(lambda v: v if v[0] > 0 else -v)(x),
-        r"\[4, 2\] items": lambda: pb.vmap(lambda a, b: a)(x, x[:2]),
+        r"argument 1 has 2 items": lambda: pb.vmap(lambda a, b: a)(x, x[:2]),
         "takes a function, got int": lambda: pb.vmap(3),
-        "in_axes: axis 3": lambda: pb.vmap(lambda a: a, in_axes=3)(x),
+        "in_axes has the axis 3": lambda: pb.vmap(lambda a: a, in_axes=3)(x),
         "does not fit what": lambda: pb.vmap(lambda a: a, in_axes=("a",))(x),
         "give axis_size=": lambda: pb.vmap(lambda a: a, in_axes=None)(x),
         "does not fit 1 values": lambda: pb.vmap(lambda a: a, in_axes=(0, 0))(x),
@@ -408,3 +408,13 @@ def test_kernels_of_layers_take_all_items(name, call, shapes):
         expected = pb.stack([f(item, *arrays[1:]) for item in pb.unstack(items)])
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
         assert sum(one.op.name == name for one in program.graph.calls) == 1
+
+
+def test_arguments_without_items_are_named():
+    for call, message in {
+        lambda: pb.vmap(lambda a, b: a * b)(pb.ones(3), 2.0): "argument 1, which has the shape",
+        lambda: pb.vmap(lambda a, b: a)(pb.ones(3), {"k": pb.ones(4)}): "argument 1 has 4 items",
+        lambda: pb.vmap(lambda a: a, axis_size=7)(pb.ones(5)): "axis_size is 7",
+    }.items():
+        with pytest.raises((ValueError, IndexError), match=message):
+            call()

@@ -86,8 +86,15 @@ class ArrayMethods:
         """The values with two axes in each other's place."""
         return OPERATORS.numpy("swapaxes", self, axis1, axis2)
 
-    def repeat(self, repeats: Any, axis: int | None = None, **unknown: Never) -> Tensor:
+    def repeat(
+        self, repeats: Any, axis: int | None = None, *more: Never, **unknown: Never
+    ) -> Tensor:
         """The elements repeated (`pullback.repeat`)."""
+        if more:
+            raise errors.InputTypeError(
+                f"x.repeat(repeats, axis) repeats each element; for copies of the whole, as many "
+                f"along each axis, write pb.tile(x, {(repeats, axis, *more)})"
+            )
         if unknown:
             check_keywords(ArrayMethods.repeat, unknown)
         return OPERATORS.numpy("repeat", self, repeats, axis)

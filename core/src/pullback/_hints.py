@@ -330,7 +330,7 @@ def _explained(
         by_name = _by_name(function) if reason.startswith("takes") else ""
         return errors.InputTypeError(f"{name}() {reason}" + (f"; {text}" if text else "") + by_name)
     package = function.__module__.split(".")[1]
-    parts = [f"{keyword!r}; {_keyword_advice(package, keyword, accepted)}" for keyword in unknown]
+    parts = [f"{keyword!r}; {keyword_advice(package, keyword, accepted)}" for keyword in unknown]
     return errors.InputTypeError(
         f"{name}() got an unexpected keyword argument {', and '.join(parts)}"
     )
@@ -348,7 +348,7 @@ def check_keywords(function: Any, keywords: Iterable[str]) -> None:
         if keyword not in names and keyword not in code.co_varnames[: code.co_posonlyargcount]:
             raise errors.InputTypeError(
                 f"{function.__name__}() got an unexpected keyword argument {keyword!r}; "
-                + _keyword_advice("", keyword, names)
+                + keyword_advice("", keyword, names)
             )
 
 
@@ -375,7 +375,7 @@ def reject_keywords(function: FunctionType, /, **keywords: object) -> NoReturn:
     raise errors.InputTypeError(
         f"{function.__name__}() got an unexpected keyword argument {name!r}"
         + ("; " if name in names else f", or {position}; ")
-        + _keyword_advice("", name, [other for other in names if other not in keywords])
+        + keyword_advice("", name, [other for other in names if other not in keywords])
     )
 
 
@@ -397,7 +397,8 @@ def keyword_note(error: TypeError) -> str | None:
     return None if wrong is None else _find(_table("keywords", "KEYWORDS")[""], wrong[1])
 
 
-def _keyword_advice(package: str, keyword: str, accepted: list[str]) -> str:
+def keyword_advice(package: str, keyword: str, accepted: list[str]) -> str:
+    """Returns what to write for an unknown keyword of what is called in a package."""
     tables = _table("keywords", "KEYWORDS")
     for part in (package, ""):
         text = _find(tables.get(part, {}), keyword)

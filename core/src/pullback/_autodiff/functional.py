@@ -12,6 +12,7 @@ from pullback._autodiff.tape import GradientTape
 from pullback._batching.arrays import BatchDevice, Batched
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, HOOKS, RECORDING, capturing
+from pullback._hints import answering
 from pullback._tree import leaves, like, mapped
 from pullback.ops.complex import conj
 from pullback.ops.creation import full
@@ -43,6 +44,7 @@ Pairs: TypeAlias = list[tuple[Tensor | None, Any]]
 # With respect to arguments.
 
 
+@answering
 def grad(
     f: Callable[..., object], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Callable[..., Gradient]:
@@ -81,6 +83,7 @@ def grad(
     return gradient
 
 
+@answering
 def value_and_grad(
     f: Callable[..., R], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Callable[..., tuple[R, Gradient]]:

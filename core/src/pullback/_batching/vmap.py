@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 from pullback import errors
@@ -11,6 +11,7 @@ from pullback._batching.arrays import Batched, VmapCall, running, whole
 from pullback._batching.batch import device_on
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import CONSTANT, LOCAL, announce_call, lifted
+from pullback._hints import answering
 from pullback._tree import leaves, like
 from pullback.devices import Device
 from pullback.ops.manipulation import moveaxis
@@ -24,6 +25,7 @@ P = ParamSpec("P")
 AxesOf: TypeAlias = "int | Sequence[Any] | dict[str, Any] | None"
 
 
+@answering
 def vmap(
     f: Callable[P, Any],
     in_axes: AxesOf = 0,
@@ -80,8 +82,8 @@ def vmap(
         for i, tensor in tensors.items():
             lower = inner.lift(tensor)
             assert lower is not None
-            tensors[i] = moveaxis(lower, _axis(axes[i], tensor.ndim, "in_axes"), 0)
-        size = _size([tensor.shape[0] for tensor in tensors.values()], axis_size)
+            tensors[i] = moveaxis(lower, _axis_of(axes[i], tensor, args, i), 0)
+        size = _size({i: tensor.shape[0] for i, tensor in tensors.items()}, axis_size, args)
         run = VmapCall(size, device_on(inner), randomness == "same")
         for i, tensor in tensors.items():
             flat[i] = wrap(Batched(tensor, run), run.device, CONSTANT)
@@ -134,22 +136,42 @@ def _axis(axis: Any, ndim: int, name: str) -> int:
         raise errors.AxisError(f"{name}: {error}") from None
 
 
-def _size(sizes: list[int], axis_size: int | None) -> int:
+def _axis_of(axis: Any, tensor: Tensor, args: Sequence[object], leaf: int) -> int:
+    """The axis of the items in a tensor among the leaves of the arguments."""
+    try:
+        return _axis(axis, tensor.ndim, "in_axes")
+    except errors.AxisError:
+        raise errors.AxisError(
+            f"pb.vmap: in_axes has the axis {axis} for {_argument(args, leaf)}, which has the "
+            f"shape {tensor.shape}; write None in its place, as in in_axes=(0, None) for two "
+            f"arguments, if every item gets it whole"
+        ) from None
+
+
+def _argument(args: Sequence[object], leaf: int) -> str:
+    """The argument that a leaf is in, for messages."""
+    position = [i for i, arg in enumerate(args) for _ in leaves(arg)][leaf]
+    return f"argument {position}"
+
+
+def _size(found: Mapping[int, int], axis_size: int | None, args: Sequence[object]) -> int:
     """The number of items.
 
     Raises:
         InputValueError: if arguments have different numbers of them, or none has any.
     """
-    if axis_size is not None:
-        sizes = [*sizes, axis_size]
+    sizes = [*found.values(), *([] if axis_size is None else [axis_size])]
     if not sizes:
         raise errors.InputValueError(
             "pb.vmap: no argument has items, since in_axes is None for all; give axis_size="
         )
     if len({*sizes}) > 1:
+        parts = [f"{_argument(args, i)} has {size} items" for i, size in found.items()]
+        if axis_size is not None:
+            parts.append(f"axis_size is {axis_size}")
         raise errors.InputValueError(
-            f"pb.vmap: the arguments have {sizes} items along in_axes; give all of them as many, "
-            f"or None as the axis of one that every item gets whole"
+            f"pb.vmap: {', '.join(parts)} along in_axes; give as many of each, or None as the axis "
+            f"of one that every item gets whole"
         )
     return sizes[0]
 

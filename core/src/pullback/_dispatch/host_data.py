@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,10 @@ def leaf_types(value: object) -> set[type]:
 
 def _not_numbers(value: object, dtype: np.dtype[Any]) -> str:
     what = f"{type(value).__name__} of {dtype} is not an array of numbers; "
-    if dtype.kind in "SUT":
+    if isinstance(value, Mapping):
+        return what + "pass one of the arrays that it holds, such as x['name']"
+    first = next(iter(np.ravel(np.asarray(value, object))), None)
+    if dtype.kind in "SUT" or isinstance(first, str):
         # Names of classes, nearly always.
         return what + (
             "make labels of names: `names, labels = np.unique(x, return_inverse=True)`, and "

@@ -105,7 +105,11 @@ _FIRST = {
     "cross_entropy":
         "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)`; labels come first",
     "nll_loss": "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)` with the logits",
-    "triplet_loss triplet_margin_loss":
+    "CosineAnnealingLR": "write `pb.optimizers.schedules.cosine_decay(0.1, 1000)`",
+    "RandomHorizontalFlip RandomVerticalFlip": "write `pb.layers.RandomFlip(\"horizontal\")`",
+    "scatter_softmax": "write `pb.segment_softmax(x, ids, count)`",
+    "func transforms": "the functions are names of `pb`: `pb.vmap(f)(x)`, `pb.grad(f)(x)`",
+    "triplet_loss triplet_margin_loss triplet_semihard_loss":
         "write `pb.losses.triplet_margin(anchors, positives, negatives)`",
     "distributions":
         "draws are of `pb.random`, such as `pb.random.normal((2, 3))`; log densities are losses, "

@@ -57,12 +57,16 @@ _LAYER = {
 }  # fmt: skip
 
 _OPTIMIZER = {
+    "decay_steps total_steps T_max": "write `steps=`",
+    "eta_min end_value end_learning_rate": "write `final=`",
+    "initial_learning_rate init_value": "write `initial=`",
+    "warmup": "write `warmup_steps=`",
     "lr": "write `learning_rate=`",
     "betas": "write `beta1=` and `beta2=`",
     "beta_1 b1": "write `beta1=`",
     "beta_2 b2": "write `beta2=`",
     "eps eps_root": "write `epsilon=`",
-    "rho alpha": "write `decay_rate=`",
+    "alpha": "write `rho=`",
     "initial_accumulator_value": "leave it out: accumulators begin as 0",
     "clipnorm": "write `clip_norm=`",
     "clipvalue": "write `clip_value=`",
@@ -201,6 +205,18 @@ _FUNCTION = {
     "donate_argnums fullgraph dynamic mode backend": "leave it out",
 }  # fmt: skip
 
+_VMAP = {
+    "in_dims": "write `in_axes=`",
+    "out_dims": "write `out_axes=`",
+    "chunk_size": "write `pb.map(f, xs, batch_size=64)`, which computes some items at once",
+    "axis_name spmd_axis_name": "leave it out: a function does not know of the other items",
+}  # fmt: skip
+
+_GRAD = {
+    "argnum": "write `argnums=`",
+    "allow_int holomorphic": "leave it out",
+}  # fmt: skip
+
 #: The tables by the package of what was called.
 KEYWORDS = {
     "layers": _LAYER,
@@ -212,6 +228,8 @@ KEYWORDS = {
     "callbacks": _CALLBACK,
     "variable": _VARIABLE,
     "graph": _FUNCTION,
+    "_batching": _VMAP,
+    "_autodiff": _GRAD,
     "": _TENSOR,
 }
 

@@ -195,7 +195,9 @@ _DATA = {
 }  # fmt: skip
 
 _CALLBACKS = {
-    "ModelCheckpoint BackupAndRestore": "write `pb.callbacks.Checkpoint(directory)`",
+    "ModelCheckpoint BackupAndRestore":
+        "write `pb.callbacks.Checkpoint(directory)`; the best is kept by `keep_best=1, "
+        "monitor=\"val_loss\"`",
     "ReduceLROnPlateau": "write `pb.callbacks.ReduceLearningRateOnPlateau()`",
     "LearningRateScheduler": "write `pb.callbacks.LearningRateSchedule(f)`",
     "LambdaCallback": "write a `pb.callbacks.Callback` of your own",

@@ -20,8 +20,10 @@ LAYER = {
         "write `layer.sublayers`",
     "register_buffer": "write `layer.add_variable(name, shape, trainable=False)`",
     "register_parameter add_weight": "write `layer.add_variable(name, shape)`",
-    "register_forward_hook register_backward_hook":
-        "not here: override `call`, or call the layer inside another one",
+    "register_forward_hook register_forward_pre_hook register_backward_hook "
+    "register_full_backward_hook register_full_backward_pre_hook":
+        "not here: override `call`, or call the layer inside another one; docs/not-here.md has a "
+        "model of what layers return",
     "requires_grad requires_grad_ freeze": "write `layer.trainable = False`",
     "train training": "write `layer(x, training=True)`; a layer keeps no mode",
     "eval": "write `layer(x)`, or `layer(x, training=False)`; a layer keeps no mode",

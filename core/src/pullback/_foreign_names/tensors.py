@@ -75,6 +75,8 @@ TENSOR = {
     "scatter_ index_copy_ index_put_ scatter index_fill_":
         "write `pb.scatter_update(x, indices, updates)`, or `x[i] = value`",
     "scatter_add scatter_add_ index_add index_add_": "write `pb.scatter_add(x, indices, updates)`",
+    "scatter_reduce scatter_reduce_": "write `pb.scatter_add(x, indices, updates)`, or its like: "
+        "`pb.scatter_max`, `pb.scatter_min`, `pb.scatter_multiply`",
     "at": "write `pb.scatter_update(x, indices, updates)`, or `x[i] = value`",
     "put itemset": "write `x[i] = value`",
     # Numbers.

@@ -8,6 +8,7 @@ import sys
 
 from pullback import errors
 from pullback._dispatch.recording import paused
+from pullback._hints import keyword_advice
 from pullback._replacing import as_path
 from pullback.callbacks.watching import MetricWatch
 from pullback.checkpoint import Checkpoint as Saved
@@ -57,6 +58,7 @@ class Checkpoint(Callback):
 
     Raises:
         InputValueError: for a number of steps or epochs below 1, or `keep_best` without `monitor`.
+        InputTypeError: for a number, a text or None among `objects`.
         CheckpointError: in `fit`, if there are checkpoints and `resume` is None, or if they are
             those of another model.
     """
@@ -88,6 +90,13 @@ class Checkpoint(Callback):
                 "keep_best and monitor belong together, such as keep_best=1, monitor='val_loss'; "
                 "pass both, or neither"
             )
+        for name, value in objects.items():
+            if value is None or isinstance(value, (bool, int, float, str)):
+                settings = [*inspect.signature(Checkpoint).parameters]
+                raise errors.InputTypeError(
+                    f"Checkpoint: {name}={value!r} is neither a setting nor an object with state; "
+                    + keyword_advice("callbacks", name, settings)
+                )
         self.directory = os.fspath(as_path(directory, "directory"))
         self.resume = resume
         self.every_steps = every_steps

@@ -95,8 +95,9 @@ def _tensor(leaf: object) -> Tensor | StringTensor | str | bytes:
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "USO":
         if not is_text(leaf):
             raise errors.ConversionError(
-                "an array of Python objects holds neither numbers nor strings; convert it first, "
-                "such as with x.astype('float32')"
+                "an array of Python objects holds neither numbers nor strings alone; give a column "
+                "of a table for each kind, such as x['name'], or convert numbers with "
+                "x.astype('float32')"
             )
         return StringTensor(leaf)
     return from_any(leaf)

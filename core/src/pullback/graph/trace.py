@@ -194,7 +194,12 @@ class Trace(Backend):
         result = self._call(kernel, native, plain)
         arrays = native_arrays(op, self._real_device, kernel, native, result)
         if op not in _FIXED and _depends_on_values(op, inputs, plain):
-            self._looked_at(f"calls {op.name}, whose shape depends on values")
+            self._looked_at(
+                f"calls {op.name}, whose shape depends on values",
+                "for x[mask] with a mask that stays the same, index by its positions, "
+                "positions = np.flatnonzero(mask) outside of the function; else use "
+                "pb.where(mask, x, 0)",
+            )
         operands = tuple([x.value if type(x) is Traced else operand_of(x) for x in inputs])
         name = f"v{self._count}"
         self._count += 1
@@ -272,7 +277,7 @@ class Trace(Backend):
         """The line of the program that makes a call."""
         return ""
 
-    def _looked_at(self, reason: str) -> None:
+    def _looked_at(self, reason: str, _: str = "") -> None:
         """Says that what is recorded afterwards may depend on values."""
         self.sound = False
 
@@ -469,9 +474,9 @@ class FunctionTrace(Trace):
     def _origin(self) -> str:
         return line_of_program()
 
-    def _looked_at(self, reason: str) -> None:
+    def _looked_at(self, reason: str, way_out: str = "") -> None:
         self._check_running()
-        self.stop(reason, "")
+        self.stop(reason, way_out)
 
     def from_host(self, array: np.ndarray[Any, Any], device: object, *, copy: bool) -> Traced:
         """A constant of the graph."""

@@ -11,6 +11,7 @@ from pullback.layers.images import Images, Padding, Sizes, lower, sizes_of
 from pullback.layers.initializers import InitializerLike
 from pullback.layers.options import UNBUILT, ImageOptions
 from pullback.layers.regularizers import RegularizerLike
+from pullback.layers.training_mode import warn_at_the_caller
 from pullback.ops.nn.convolution import conv
 from pullback.shapes import Shape, as_count
 from pullback.tensor import Tensor
@@ -101,6 +102,14 @@ class Conv(Images):
         """Makes the kernel and the bias."""
         self.check(input_shape)
         channels = input_shape[self.channels_axis]
+        if self.data_format == "channels_last" and len(input_shape) == 4:
+            _, height, width, last = input_shape
+            if height == 3 < 8 <= width == last:
+                warn_at_the_caller(
+                    f"{type(self).__name__} takes images of the shape (batch, height, width, "
+                    f"channels), and {input_shape} looks like channels first: write "
+                    f"x.transpose(0, 2, 3, 1), or data_format='channels_first'"
+                )
         if channels % self.groups or self.filters % self.groups:
             raise errors.LayerError(
                 f"groups must divide channels and filters, got {self.groups} groups, {channels} "

@@ -153,6 +153,11 @@ class SymbolicTensor:
             self.reject()
         return UFUNCS.get(name, self.reject)(*inputs)
 
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self.reject()
+        return repr(self)
+
     __array_function__ = __array__ = __bool__ = __int__ = __float__ = __complex__ = reject
     __index__ = __iter__ = __len__ = __contains__ = __setitem__ = reject
 

@@ -45,19 +45,19 @@ def is_training(training: bool | None) -> bool:
         training: what `call` got.
     """
     if training is None and records_variables():
-        _warn_at_the_caller()
+        warn_at_the_caller(_LEFT_OPEN)
     return training is not None and as_bool(training, "training")
 
 
-def _warn_at_the_caller() -> None:
-    # At the line that calls the outermost layer: the layers of one model warn as one.
+def warn_at_the_caller(message: str) -> None:
+    """Warns at the line that calls the outermost layer: the layers of one model warn as one."""
     frame: FrameType | None = sys._getframe(1)
     level = found = 2
     while frame is not None:
         if frame.f_code.co_name == "__call__" and _is_ours(frame):
             found = level + 1
         frame, level = frame.f_back, level + 1
-    warnings.warn(_LEFT_OPEN, UserWarning, stacklevel=found)
+    warnings.warn(message, UserWarning, stacklevel=found)
 
 
 def _is_ours(frame: FrameType) -> bool:

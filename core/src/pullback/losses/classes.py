@@ -57,7 +57,8 @@ def softmax_cross_entropy(
     Args:
         labels: probabilities (..., classes), such as one-hot rows.
         logits: unnormalized log probabilities (..., classes), of any size.
-        weights: the weights of the items, in a shape that broadcasts to (...).
+        weights: the weights of the items, in a shape that broadcasts to (...). A
+            mean is over all items, those of weight 0 too.
         label_smoothing: s replaces the labels by (1 - s) * labels + s / classes.
         reduction: "mean", "sum" or "none".
 
@@ -86,7 +87,8 @@ def sparse_softmax_cross_entropy(
     Args:
         labels: integers in [0, classes), shape (...). The loss of any other label is NaN.
         logits: unnormalized log probabilities (..., classes), of any size.
-        weights: the weights of the items, in a shape that broadcasts to (...).
+        weights: the weights of the items, in a shape that broadcasts to (...). A
+            mean is over all items, those of weight 0 too.
         reduction: "mean", "sum" or "none".
 
     >>> float(pb.losses.sparse_softmax_cross_entropy([1], [[0.0, 1e4]]))
@@ -113,7 +115,8 @@ def sigmoid_cross_entropy(
     Args:
         labels: probabilities of class 1, in the shape of logits.
         logits: log odds, of any size.
-        weights: the weights of the elements, in a shape that broadcasts to theirs.
+        weights: the weights of the elements, in a shape that broadcasts to theirs. A mean
+            is over all elements, those of weight 0 too.
         reduction: "mean", "sum" or "none".
 
     >>> float(pb.losses.sigmoid_cross_entropy([0.0, 1.0], [-1e4, 1e4]))
@@ -141,7 +144,8 @@ def negative_log_likelihood(
     Args:
         labels: integers in [0, classes), shape (...). The loss of any other label is NaN.
         log_probabilities: (..., classes), such as `pb.log_softmax(logits)`.
-        weights: the weights of the items, in a shape that broadcasts to (...).
+        weights: the weights of the items, in a shape that broadcasts to (...). A
+            mean is over all items, those of weight 0 too.
         reduction: "mean", "sum" or "none".
 
     >>> float(pb.losses.negative_log_likelihood([1], [[-3.0, -0.5]]))
@@ -189,7 +193,8 @@ def sigmoid_focal_cross_entropy(
     Args:
         labels: probabilities of class 1, in the shape of logits.
         logits: log odds, of any size.
-        weights: the weights of the elements, in a shape that broadcasts to theirs.
+        weights: the weights of the elements, in a shape that broadcasts to theirs. A mean
+            is over all elements, those of weight 0 too.
         gamma: how much less easy elements count.
         alpha: the weight of class 1, where 1 - alpha is that of class 0; None for no weights.
         reduction: "mean", "sum" or "none".

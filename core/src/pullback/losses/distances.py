@@ -122,7 +122,8 @@ def poisson(
     Args:
         targets: counts.
         predictions: the expected counts, or their logarithms.
-        weights: the weights of the elements, in a shape that broadcasts to theirs.
+        weights: the weights of the elements, in a shape that broadcasts to theirs. A mean
+            is over all elements, those of weight 0 too.
         log_input: whether predictions are logarithms, which any number is.
         reduction: "mean", "sum" or "none".
 
@@ -153,7 +154,8 @@ def gaussian_negative_log_likelihood(
         targets: numbers.
         means: their expected values, in the same shape.
         variances: their variances, in a shape that broadcasts to theirs.
-        weights: the weights of the elements, in a shape that broadcasts to theirs.
+        weights: the weights of the elements, in a shape that broadcasts to theirs. A mean
+            is over all elements, those of weight 0 too.
         epsilon: the least variance.
         reduction: "mean", "sum" or "none".
 

@@ -55,7 +55,8 @@ def triplet_margin(
         anchors: vectors (..., size).
         positives: vectors of the same classes, in the same shape.
         negatives: vectors of other classes, in the same shape.
-        weights: the weights of the triplets, in a shape that broadcasts to (...).
+        weights: the weights of the triplets, in a shape that broadcasts to (...). A
+            mean is over all items, those of weight 0 too.
         margin: by how much negatives have to be farther away.
         reduction: "mean", "sum" or "none".
 

@@ -44,6 +44,11 @@ __all__ = [
 def _one_unknown(shapes: tuple[Shape, ...], *, shape: Any) -> dict[str, object]:
     if type(shape) is not tuple:
         shape = tuple(shape) if isinstance(shape, list) else (shape,)
+    if None in shape:
+        raise errors.InputTypeError(
+            f"a size of the shape {shape} is None, as that of a batch is in pb.Input; write -1 for "
+            f"one size that follows from the others, or pb.layers.Flatten() for all but the batch"
+        )
     if -1 in shape:
         total = size_of(shapes[0])
         known = size_of(size for size in shape if size != -1)

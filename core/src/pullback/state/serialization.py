@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 import numpy as np
 
 from pullback import dtypes, errors
+from pullback._hints import answering
 from pullback._operators import OPERATORS
 from pullback.random import Generator
 from pullback.state.objects import join
@@ -190,6 +191,7 @@ def _called(factory: Callable[..., Any], arguments: dict[str, Any]) -> Any:
 def recipe(factory: Callable[P, R]) -> Callable[P, R]:
     """Allows the functions that `factory` makes in configurations."""
     name = f"{factory.__module__}.{factory.__qualname__}"
+    factory = answering(factory)
 
     @functools.wraps(factory)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -157,7 +157,14 @@ def _as_array(value: object) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
         return value
     # A list of Python numbers gets the default dtype, as everywhere.
-    return np.asarray(from_any(value) if _is_numbers(value) else value)
+    value = from_any(value) if _is_numbers(value) else value
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise errors.InputValueError(
+            f"a {type(value).__name__} is one array, and its items have different shapes; give "
+            f"several inputs as a tuple, x=(first, second)"
+        ) from None
 
 
 def _is_numbers(value: object) -> bool:
@@ -194,9 +201,14 @@ def arguments_of(model: object, inputs: Structure) -> Sequence[Structure]:
     """
     call = getattr(type(model), "call", None)
     names = () if call is None else _required(call)
-    if len(names) < 2 or not isinstance(inputs, (tuple, Mapping)):
+    if len(names) < 2:
         return (inputs,)
     listed = ", ".join(map(repr, names))
+    if not isinstance(inputs, (tuple, Mapping)):
+        raise errors.InputValueError(
+            f"{type(model).__name__}.call takes the inputs {listed}, got one "
+            f"{type(inputs).__name__}; pass them as a tuple in this order, or as a dict by name"
+        )
     if len(inputs) != len(names) or (isinstance(inputs, Mapping) and {*inputs} != {*names}):
         got = ", ".join(map(repr, inputs)) if isinstance(inputs, Mapping) else str(len(inputs))
         raise errors.InputValueError(
