@@ -51,7 +51,7 @@ def _not_numbers(value: object, dtype: np.dtype[Any]) -> str:
     what = f"{type(value).__name__} of {dtype} is not an array of numbers; "
     if isinstance(value, Mapping):
         return what + "pass one of the arrays that it holds, such as x['name']"
-    first = next(iter(np.ravel(np.asarray(value, object))), None)
+    first = next(np.asarray(value, object).flat, None)
     if dtype.kind in "SUT" or isinstance(first, str):
         # Names of classes, nearly always.
         return what + (
