@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -110,6 +111,60 @@ def test_steps_beside_and_one_after_the_other_are_equal(concurrent, captured):
     assert len(link.threads) == 4 * 2  # buckets of 1 MiB and of the rest
     # Nothing is left to compute beside the last one.
     assert link.threads == ["pullback sums" if concurrent else "MainThread", "MainThread"] * 4
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_compiled_backward_pass_begins_sums_as_it_goes_on(exact):
+    """In steps that are not captured, from the third on; the last bucket waits for the end."""
+    places = []
+
+    class Looks(Twin):
+        """Makes sums where they begin, and looks where that is."""
+
+        def look(self):
+            frame = sys._getframe()
+            while frame is not None and frame.f_code.co_name != "backward_pass":
+                frame = frame.f_back
+            if frame is not None:
+                lines = [line for *_, line in frame.f_code.co_lines() if line]
+                places.append((frame.f_lineno - min(lines)) / (max(lines) - min(lines)))
+
+        def all_reduce(self, array, op):
+            self.look()
+            return array + array
+
+        def all_to_all(self, array):
+            self.look()
+            return np.concatenate([array[: len(array) // 2]] * 2)
+
+        def all_gather(self, array):
+            return np.concatenate([array] * 2)
+
+    variables = [pb.Variable(np.eye(300, dtype="float32")) for _ in range(12)]
+    x = pb.ones((4, 300))
+
+    def loss():
+        y = x
+        for v in variables:
+            y = pb.tanh(y @ v)
+        return pb.mean(y**2)
+
+    with entering(World(Looks(concurrent=False))):
+        optimizer = pb.distributed.DataParallel(pb.optimizers.SGD(0.5), exact=exact)
+        for _ in range(5):
+            optimizer.minimize(loss)
+    assert len(places) >= 4  # two buckets, in two or three steps
+    first, last = places[-2:]
+    assert first < 0.8 < last
+
+
+def test_sums_of_a_step_that_an_exception_ended_are_not_those_of_the_next_one():
+    variable = pb.Variable([1.0, 2.0])
+    with entering(World(Twin())):
+        begin([pb.asarray([5.0, 5.0])])
+        optimizer = pb.distributed.DataParallel(pb.optimizers.SGD(0.5))
+        optimizer.minimize(lambda: pb.sum(variable.value * variable.value), [variable])
+    assert variable.numpy().tolist() == [0.0, 0.0]
 
 
 def test_a_sum_that_fails_raises_where_it_is_awaited():

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 from pullback import errors
 from pullback._dispatch.recording import LOCAL, Leaf, Node, Output, followed, unfollowed
 from pullback._symbols import TRACES
 from pullback.spec import Op
+from pullback.tensor import Tensor
 
 Interval = tuple[int, int]
 #: The nodes that wait for their turn, each with its cotangent so far, by serial number. The numbers
@@ -21,6 +22,16 @@ _Waiting = dict[int, list[Any]]
 _Reach = tuple[set[Node] | None, Collection[Node], list[Interval]]
 
 _serial = attrgetter("serial")
+
+
+class Sink(Protocol):
+    """A function that begins something with gradients while the backward pass goes on."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Sinks with equal keys do the same with gradients of the same shapes and dtypes."""
+
+    def __call__(self, gradients: Sequence[Tensor | None], /) -> list[Tensor]: ...
 
 
 def needed_nodes(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pullback import errors
-from pullback._autodiff.backward import Interval
+from pullback._autodiff.backward import Interval, Sink
 from pullback._dispatch.recording import RECORDING, Node, Output
 from pullback.devices import Device
 from pullback.tensor import Tensor
@@ -55,8 +55,11 @@ def gradients(
     own: Collection[Node],
     interval: Interval,
     release: bool,
+    sink: Sink | None = None,
 ) -> list[Tensor | None] | None:
     """The gradient of a target with respect to each source; None if there is no code for it.
+
+    Behind them stand the results of the sink.
 
     Args:
         target: the tensor whose gradient is wanted.
@@ -64,6 +67,7 @@ def gradients(
         own: every leaf that the tape has made.
         interval: the serial numbers between which the tape recorded.
         release: whether nodes are released as the pass goes on.
+        sink: what is done with the gradients as a part of the pass.
     """
     if type(target) is not Tensor or RECORDING.count:
         return None
@@ -74,7 +78,7 @@ def gradients(
     # The op before the last tells losses apart that end in the same mean.
     parents = node.parents
     behind = parents and parents[0]
-    key = (node.op, behind and behind.op, node.serial - begin, len(leaves))
+    key = (node.op, behind and behind.op, node.serial - begin, len(leaves), sink and sink.key)
     form = _forms.get(key)
     if form is None:
         if len(_forms) >= _FORMS:
@@ -98,7 +102,7 @@ def gradients(
     if type(target._device) is not Device:
         return None  # a batch of `vmap`, or a trace
     form.built += 1
-    gradients, compiled = _traced(target, leaves, own, interval, release)
+    gradients, compiled = _traced(target, leaves, own, interval, release, sink)
     if compiled is not None:
         # Another thread may add a form at any time: it must not change what is counted here.
         if sum(len(other.passes) for other in list(_forms.values())) >= _IN_ALL:
@@ -115,8 +119,9 @@ def _traced(
     own: Collection[Node],
     interval: Interval,
     release: bool,
+    sink: Sink | None,
 ) -> tuple[list[Tensor | None] | None, Callable[..., list[Tensor | None] | None] | None]:
     # Loaded at the first use: a process that trains little, or not at all, does without.
     from pullback._autodiff.tracing import trace
 
-    return trace(target, leaves, own, interval, release)
+    return trace(target, leaves, own, interval, release, sink)

@@ -415,6 +415,30 @@ class GradientTape(Jacobians):
                     )
                     return
 
+    def gradients_into(
+        self, target: Tensor, variables: list[Any], sink: backward.Sink
+    ) -> tuple[list[Tensor | None], list[Tensor]]:
+        """The gradients of variables, and what a sink has begun with them.
+
+        A compiled backward pass calls it as soon as the gradients are there that each of its ops
+        needs; without one it is called at the end.
+        """
+        nodes = self._read_nodes(variables)
+        if (
+            nodes is not None
+            and not self._used
+            and self._open is None
+            and len(self._intervals) == 1
+        ):
+            release = not self.persistent and _LIVE.count == (self._token is not None)
+            found = replay.gradients(target, nodes, self._own, self._intervals[0], release, sink)
+            if found is not None:
+                if not self.persistent:
+                    self._retire()
+                return found[: len(nodes)], [x for x in found[len(nodes) :] if x is not None]
+        gradients: list[Tensor | None] = self.gradient(target, variables)
+        return gradients, sink(gradients)
+
     def _backpropagate(
         self, target: object, flat: list[Any], nodes: list[Node | None], output_gradients: object
     ) -> list[Tensor | None]:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback._autodiff import seeds
-from pullback._autodiff.backward import Interval, backpropagate
+from pullback._autodiff.backward import Interval, Sink, backpropagate
 from pullback._codegen.source import Source
 from pullback._dispatch.arguments import COMPARABLE
 from pullback._dispatch.recording import Leaf, Node, Output
@@ -30,6 +30,7 @@ from pullback.graph.emit import write_calls
 from pullback.graph.graph import NotTraceableError, Value, frozen
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
+from pullback.graph.running import begin_early
 from pullback.graph.trace import Trace, Traced
 from pullback.spec import Op
 from pullback.tensor import Tensor, new_tensor, wrap
@@ -43,13 +44,19 @@ Gradients: TypeAlias = "list[Tensor | None]"
 
 
 def trace(
-    target: Tensor, leaves: Sequence[Any], own: Collection[Node], interval: Interval, release: bool
+    target: Tensor,
+    leaves: Sequence[Any],
+    own: Collection[Node],
+    interval: Interval,
+    release: bool,
+    sink: Sink | None,
 ) -> tuple[Gradients | None, Callable[..., Gradients | None] | None]:
     """Runs a backward pass in a trace.
 
     Returns:
-        the gradients, and a function that computes them for graphs like this one. Both are None
-        if the graph cannot be traced, the function alone if the trace could not stand for others.
+        the gradients, with the results of the sink behind them, and a function that computes them
+        for graphs like this one. Both are None if the graph cannot be traced, the function alone
+        if the trace could not stand for others.
     """
     if not is_floating(target.dtype):
         return None, None  # `backpropagate` raises the error
@@ -65,6 +72,8 @@ def trace(
     start = [(comparison.target, seed)]
     cotangents = backpropagate(start, None, set(leaves), own, [interval], True)
     gradients = [seeds.finalize_gradient(cotangents.get(leaf)) for leaf in leaves]
+    if sink is not None:
+        gradients += sink(gradients)
     recorded.close()
     results = [None if gradient is None else gradient._array for gradient in gradients]
     compiled = None
@@ -128,7 +137,7 @@ class _Comparison:
                 if type(node) is not Output:
                     source.line(f"{name}.saved = None; {name}.parents = ()")
         outputs = [result for result in results if result is not None]
-        graph = fuse(simplify(self._trace.graph(outputs), any_layout=True))
+        graph = begin_early(fuse(simplify(self._trace.graph(outputs), any_layout=True)))
         texts = iter(write_calls(source, graph).outputs)
         tensors = []
         for i, result in enumerate(results):

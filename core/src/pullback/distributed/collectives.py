@@ -251,7 +251,7 @@ def _begin(
             return _native(in_order(joined))
 
     if world.communicator.size > 1:
-        world.begin(call, beside)
+        world.begin(joined._array, call, beside)
     return _native(joined)
 
 
@@ -262,7 +262,7 @@ def _native(x: Tensor) -> Native:
 
 def _finish(device: Device, x: Native) -> Native:
     world = current()
-    return x if world.communicator.size == 1 else world.finish()
+    return x if world.communicator.size == 1 else world.finish(x)
 
 
 def _flat(arrays: list[Shape], **_: object) -> Shape:

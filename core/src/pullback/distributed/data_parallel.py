@@ -104,8 +104,8 @@ class DataParallel(OptimizerWrapper):
             value = loss()
             target = self.scaled(value) * self._weight()
         moved = list(tape.watched_variables() if variables is None else variables)
-        pairs = zip(tape.gradient(target, moved), moved, strict=True)
-        self._take(checked_pairs(pairs), weighted=True)
+        gradients, begun = tape.gradients_into(target, moved, _Sums(self, moved))
+        self._take(checked_pairs(zip(gradients, moved, strict=True)), begun)
         return value
 
     def apply_gradients(self, pairs: Iterable[tuple[TensorLike | None, Variable]]) -> None:
@@ -118,15 +118,13 @@ class DataParallel(OptimizerWrapper):
         if size() == 1:
             self.optimizer.apply_gradients(pairs)
         else:
-            self._take(checked_pairs(pairs), weighted=False)
+            checked = checked_pairs(pairs)
+            self._take(checked, self._begun(checked, weighted=False))
 
-    def _take(self, pairs: Pairs, *, weighted: bool) -> None:
+    def _take(self, pairs: Pairs, begun: Sequence[Tensor]) -> None:
         with paused():
             found: dict[int, Tensor] = {}
-            buckets = list(_buckets(pairs))
-            # Behind the last one nothing is left to compute.
-            begun = [self._begun(bucket, weighted, bucket is not buckets[-1]) for bucket in buckets]
-            for bucket, vector in zip(buckets, begun, strict=True):
+            for bucket, vector in zip(_buckets(pairs), begun, strict=True):
                 found.update(self._reduced(bucket, vector))
             reduced = [(found[id(variable)], variable) for _, variable in pairs]
         if self.shard_slots:
@@ -138,8 +136,14 @@ class DataParallel(OptimizerWrapper):
         """The factor of gradients of this rank; exact sums are divided afterwards."""
         return items() if self.exact else items() / all_items()
 
-    def _begun(self, bucket: Pairs, weighted: bool, beside: bool) -> Tensor:
-        """The gradients of a bucket as a vector whose sum is on its way."""
+    def _begun(self, pairs: Pairs, *, weighted: bool) -> list[Tensor]:
+        """The gradients of each bucket as a vector whose sum is on its way."""
+        buckets = list(_buckets(pairs))
+        with paused():
+            # Behind the last one nothing is left to compute.
+            return [self._begun_one(b, weighted, b is not buckets[-1]) for b in buckets]
+
+    def _begun_one(self, bucket: Pairs, weighted: bool, beside: bool) -> Tensor:
         weight = self._weight()
         own = []
         for gradient, _ in bucket:
@@ -206,6 +210,20 @@ class DataParallel(OptimizerWrapper):
             for root in range(size()):
                 theirs = [p for p, owner in zip(pairs, owners, strict=True) if owner == root]
                 send([variable for _, variable in theirs], root)
+
+
+class _Sums:
+    """Begins the sums of gradients of a weighted loss: a sink of a backward pass."""
+
+    def __init__(self, optimizer: DataParallel, variables: Sequence[Variable]) -> None:
+        self._optimizer, self._variables = optimizer, variables
+        # All that the ops take besides gradients.
+        self.key = (optimizer.exact, items() > 0, all_items())
+
+    def __call__(self, gradients: Sequence[Tensor | None]) -> list[Tensor]:
+        found = zip(gradients, self._variables, strict=True)
+        pairs = [(gradient, variable) for gradient, variable in found if gradient is not None]
+        return self._optimizer._begun(pairs, weighted=True)
 
 
 class _LastMoved:

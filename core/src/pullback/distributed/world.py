@@ -60,15 +60,16 @@ class World:
         #: The thread that makes one of them now.
         self._maker = 0
 
-    def begin(self, call: Callable[[], Native], beside: bool) -> None:
+    def begin(self, array: Native, call: Callable[[], Native], beside: bool) -> None:
         """Begins a call that communicates; `finish` returns its result, in the order of calls.
 
         Args:
+            array: what `finish` will be called with.
             call: the call.
             beside: True to make it on a helper thread, if the communicator has that; else the
                 thread that asks for the result makes it, which costs no change of threads.
         """
-        begun = _Begun(call)
+        begun = _Begun(array, call)
         self._begun.append(begun)
         if not self.communicator.concurrent:
             self._make(begun)
@@ -77,10 +78,16 @@ class World:
             begun.is_handed = True
             self._helper.calls.put(begun)
 
-    def finish(self) -> Native:
-        """The result of the oldest call that has begun."""
+    def finish(self, array: Native) -> Native:
+        """The result of the call that has begun with an array.
+
+        What began before it belongs to a step that an exception has ended.
+        """
         begun = self._begun.popleft()
         self._await(begun)
+        while begun.array is not array:
+            begun = self._begun.popleft()
+            self._await(begun)
         if begun.error is not None:
             self._begun.clear()
             raise begun.error
@@ -186,7 +193,8 @@ class World:
 class _Begun:
     """A call that is made once, by a helper or by who awaits it, with what comes of it."""
 
-    def __init__(self, run: Callable[[], Native]) -> None:
+    def __init__(self, array: Native, run: Callable[[], Native]) -> None:
+        self.array = array
         self._run: Callable[[], Native] | None = run
         #: True if a helper makes it.
         self.is_handed = False
