@@ -142,7 +142,7 @@ def _matmul_shared(x: jax.Array, shared: jax.Array) -> jax.Array:
     return jnp.reshape(product, (*product.shape[:-3], *x.shape[-3:-1], product.shape[-1]))
 
 
-@_compiled("is_causal", "scale")
+@_compiled("is_causal", "scale", "softcap", "window")
 def _attention(
     query: jax.Array,
     key: jax.Array,
@@ -151,9 +151,18 @@ def _attention(
     *,
     is_causal: bool,
     scale: float,
+    softcap: float | None = None,
+    window: Any = None,
 ) -> tuple[jax.Array, jax.Array]:
     q, k, v = widened(query), widened(key), widened(value)
     scores = _matmul_shared(q * scale, jnp.matrix_transpose(k))
+    if softcap is not None:
+        scores = softcap * jnp.tanh(scores / softcap)
+    if window is not None:
+        before, after = window
+        apart = jnp.arange(scores.shape[-1]) - jnp.arange(scores.shape[-2])[:, None]
+        near = (before is None or apart >= -before) & (after is None or apart <= after)
+        scores = jnp.where(near, scores, -jnp.inf)
     if is_causal:
         scores = jnp.where(jnp.tri(*scores.shape[-2:], dtype=bool), scores, -jnp.inf)
     if mask is not None:

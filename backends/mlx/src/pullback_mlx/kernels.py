@@ -191,11 +191,14 @@ def _attention(
     *,
     is_causal: bool,
     scale: float,
+    softcap: float | None = None,
+    window: Any = None,
     residuals: bool = True,
 ) -> Array:
     """MLX's fused attention, which has no residuals to give."""
     served = query.ndim == 4 and mask is None and query.size and key.size
-    if residuals or not served or query.dtype not in (mx.float32, *_HALF):
+    changed = softcap is not None or window is not None
+    if residuals or not served or changed or query.dtype not in (mx.float32, *_HALF):
         return NotImplemented
     if is_causal and query.shape[-2] != key.shape[-2]:
         return NotImplemented

@@ -149,11 +149,14 @@ def _attention(
     *,
     is_causal: bool,
     scale: float,
+    softcap: float | None = None,
+    window: Any = None,
     residuals: bool = True,
 ) -> torch.Tensor:
     """torch's fused attention, which has no residuals to give, where it serves the call."""
     masked = mask is not None or (is_causal and query.shape[-2] != key.shape[-2])
-    if residuals or masked or query.ndim < 3 or key.shape[-3] != query.shape[-3]:
+    changed = softcap is not None or window is not None
+    if residuals or masked or changed or query.ndim < 3 or key.shape[-3] != query.shape[-3]:
         return NotImplemented
     q, k, v = widened(query), widened(key), widened(value)
     y = functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal, scale=scale)

@@ -6,11 +6,12 @@ cuDNN's fused attention takes over for 16-bit floats where it is installed; it k
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import cupy
 
 from pullback.casting import compute_dtype
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_cupy import cudnn
 from pullback_cupy.compile import contiguous, elementwise, over_rows
 from pullback_cupy.typing import Array
@@ -53,9 +54,13 @@ def _scores(q: Array, k: Array, mask: Array | None, is_causal: bool, scale: floa
     return _visible(scores, seen, *scores.shape[-2:], int(is_causal))
 
 
+@may_decline
 def _attention(
-    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
-) -> tuple[Array, ...]:
+    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float,
+    softcap: float | None = None, window: Any = None,
+) -> Any:  # fmt: skip
+    if softcap is not None or window is not None:
+        return NotImplemented
     if not key.shape[-2]:
         raise ValueError("there are no keys to attend to")
     results = cudnn.attention(query, key, value, mask, is_causal=is_causal, scale=scale)
@@ -77,10 +82,14 @@ _weights_of = elementwise(
 _slope_of = elementwise("attention_slope", "W dw, W inner, W w", "W y", "y = (dw - inner) * w")
 
 
+@may_decline
 def _attention_gradient(
     query: Array, key: Array, value: Array, mask: Array | None, out: Array,
     normalizer: Array, g: Array, *, is_causal: bool, scale: float,
-) -> tuple[Array, ...]:  # fmt: skip
+    softcap: float | None = None, window: Any = None,
+) -> Any:  # fmt: skip
+    if softcap is not None or window is not None:
+        return NotImplemented
     q, k, v, h = _wide(query), _wide(key), _wide(value), _wide(g)
     weights = _weights_of(_scores(q, k, mask, is_causal, scale), _wide(normalizer))
     dv = _onto_shared(cupy.matmul(weights.swapaxes(-1, -2), h), v)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_native.loops import (
     FLOAT32,
     LOOPS,
@@ -137,9 +137,13 @@ def _hides_infinities(query: Array, key: Array, is_causal: bool, *stacks: Array)
     return not all(np.isfinite(x[..., rows:, :]).all() for x in stacks)
 
 
+@may_decline
 def _attention(
-    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
-) -> tuple[Array, Array]:
+    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float,
+    softcap: float | None = None, window: Any = None,
+) -> Any:  # fmt: skip
+    if softcap is not None or window is not None:
+        return NotImplemented
     if _supports(query, key, value, mask) and not _hides_infinities(query, key, is_causal, value):
         q, k, v, seen, plan = _prepared(query, key, value, mask, is_causal)
         y, normalizers = empty(plan.out), empty(plan.normalizers)
@@ -155,10 +159,14 @@ def _attention(
     return out
 
 
+@may_decline
 def _attention_gradient(
     query: Array, key: Array, value: Array, mask: Array | None,
     out: Array, normalizer: Array, g: Array, *, is_causal: bool, scale: float,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    softcap: float | None = None, window: Any = None,
+) -> Any:  # fmt: skip
+    if softcap is not None or window is not None:
+        return NotImplemented
     if (
         _supports(query, key, value, mask)
         and all_float32(out, normalizer, g)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_numpy import threads
 from pullback_numpy.half import narrowed, widened
 from pullback_numpy.kernels.reductions import tree_sum
@@ -95,9 +95,13 @@ def _items(q: Array, k: Array, mask: Array | None) -> list[Item]:
 _LARGE = 1 << 20
 
 
+@may_decline
 def _attention(
-    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float
-) -> tuple[Array, ...]:
+    query: Array, key: Array, value: Array, mask: Array | None, *, is_causal: bool, scale: float,
+    softcap: float | None = None, window: Any = None,
+) -> Any:  # fmt: skip
+    if softcap is not None or window is not None:
+        return NotImplemented
     q, k, v = widened(query), widened(key), widened(value)
     if not k.shape[-2]:
         raise ValueError("there are no keys to attend to")
@@ -124,10 +128,14 @@ def _attention(
     return narrowed(y, query), normalizer
 
 
+@may_decline
 def _attention_gradient(
     query: Array, key: Array, value: Array, mask: Array | None, out: Array,
     normalizer: Array, g: Array, *, is_causal: bool, scale: float,
-) -> tuple[Array, ...]:  # fmt: skip
+    softcap: float | None = None, window: Any = None,
+) -> Any:  # fmt: skip
+    if softcap is not None or window is not None:
+        return NotImplemented
     q, k, v, h, y = widened(query), widened(key), widened(value), widened(g), widened(out)
     unseen = _unseen(q, k, is_causal)
     dq, dk, dv = (np.empty(a.shape, a.dtype) for a in (q, k, v))

@@ -1,10 +1,13 @@
 """Signatures for callers; written by tools/stubs.py."""
 
+from typing import TypeAlias
+
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["scaled_dot_product_attention"]
+__all__ = ["attention_weights", "scaled_dot_product_attention"]
+Window: TypeAlias = "tuple[int | None, int | None] | None"
 
-def check_causal(length: int, others: int) -> None: ...
+def check_causal(length: int, others: int, name: str = "is_causal") -> None: ...
 def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,
@@ -13,6 +16,8 @@ def scaled_dot_product_attention(
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    softcap: float | None = None,
+    window: Window = None,
 ) -> Tensor: ...
 def scaled_dot_product_attention_gradient(
     query: TensorLike,
@@ -25,4 +30,16 @@ def scaled_dot_product_attention_gradient(
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    softcap: float | None = None,
+    window: Window = None,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
+def attention_weights(
+    query: TensorLike,
+    key: TensorLike,
+    mask: TensorLike | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    softcap: float | None = None,
+    window: Window = None,
+) -> Tensor: ...
