@@ -258,14 +258,12 @@ def _gradient_terms(reference: Any, states: int) -> Any:
 
 _STEPS = {"large": "the reference takes one step at a time"}
 for _name, _reference, _states, _found in (
-    ("lstm_gradient", _lstm_gradient, 2, _gradient_samples(4, 2, _run_lstm)),
+    ("lstm_gradient", _lstm_gradient, 2, [*_gradient_samples(4, 2, _run_lstm)]),
     (
         "gru_gradient",
         _gru_gradient,
         1,
-        itertools.chain(
-            _gradient_samples(3, 1, _run_gru), _gradient_samples(3, 1, _run_gru, reset_after=False)
-        ),
+        [*_gradient_samples(3, 1, _run_gru), *_gradient_samples(3, 1, _run_gru, reset_after=False)],
     ),
 ):
     _scale = _gradient_terms(_reference, _states)

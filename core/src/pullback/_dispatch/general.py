@@ -222,7 +222,7 @@ def _call(
         arrays = plan.run(arrays_of(inputs))
     elif op.primitive:
         raise _missing_kernel(op, device, dtype_remark(flat))
-    elif tracked and (op.rules or not op.differentiable):
+    elif (tracked or residuals is not None) and (op.rules or not op.differentiable):
         with paused():
             result = run_body(op, inputs, attributes)
         results = result if isinstance(result, (tuple, list)) else (result,)

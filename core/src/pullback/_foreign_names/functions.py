@@ -98,6 +98,7 @@ _FIRST = {
     "addmm": "write `pb.linear(x, w, b)`",
     "conv1d conv2d conv3d": "write `pb.conv(x, kernel)`; kernels are (*window, inputs, outputs)",
     "max_pool1d max_pool2d": "write `pb.max_pool`",
+    "nms batched_nms": "write `pb.non_max_suppression(boxes, scores, groups)`",
     "max_unpool1d max_unpool2d max_unpool3d": "write `pb.max_unpool`",
     "max_pool_with_argmax": "write `pb.max_pool_with_indices`",
     "avg_pool1d avg_pool2d": "write `pb.avg_pool`",

@@ -62,6 +62,7 @@ FAMILIES = (
     "nn.patches",
     "nn.resize",
     "nn.sampling",
+    "nn.detection",
     "nn.alignment",
     "random",
     "nn.normalization",

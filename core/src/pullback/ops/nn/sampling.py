@@ -232,14 +232,21 @@ _INSIDE: dict[str, Any] = {
 _FAR = 2.0**30
 
 
-def _sampled(
-    x: Tensor, places: list[Tensor], batch_dims: int, mode: str, fill: float, near: Any
-) -> Tensor:
-    """The elements of x at places, by the values around each: `near` is None for linear."""
+def sampled(
+    x: Tensor, places: list[Tensor], batch_dims: int, mode: str, fill: float = 0.0,
+    near: Any = None, items: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements of x at places, by the values around each: `near` is None for linear.
+
+    The places of all axes broadcast; `items` has the item of the batch for each, which are in order
+    if not given.
+    """
     reached = batch_dims + len(places)
     spatial, rest = x.shape[batch_dims:reached], x.shape[reached:]
     rows = reshape(x, (-1, size_of(rest)))
-    corners: list[tuple[Any, Any, Any]] = [(_offset(x, batch_dims, places[0].ndim), None, None)]
+    if items is None:
+        items = _offset(x, batch_dims, places[0].ndim)
+    corners: list[tuple[Any, Any, Any]] = [(items, None, None)]
     for place, size in zip(places, spatial, strict=True):
         # NaN has no index; as a weight it stays, and the result is NaN.
         inside = clip(where(place == place, place, 0), -_FAR, _FAR)
@@ -269,7 +276,7 @@ def _sampled(
         weight = expand_dims(weight, -1).astype(x.dtype)
         term = where(weight == 0, 0, value) * weight
         total = term if total is None else total + term
-    return reshape(total, (*places[0].shape, *rest))
+    return reshape(total, (*total.shape[:-1], *rest))
 
 
 def _offset(x: Tensor, batch_dims: int, ndim: int) -> Tensor:
@@ -317,7 +324,7 @@ def map_coordinates(
     """
     near = (lambda place: floor(place + 0.5)) if order == 0 else None
     places = unstack(widened(coordinates), axis=batch_dims)
-    return narrowed(_sampled(widened(x), list(places), batch_dims, mode, fill_value, near), x)
+    return narrowed(sampled(widened(x), list(places), batch_dims, mode, fill_value, near), x)
 
 
 def _grid_shape(x: Shape, grid: Shape, *, data_format: str, **_: object) -> Shape:
@@ -384,7 +391,7 @@ def grid_sample(
     reflection = "mirror" if align_corners else "reflect"
     mode = {"zeros": "constant", "border": "nearest"}.get(padding, reflection)
     near = round if method == "nearest" else None
-    y = _sampled(images, places, 1, mode, 0.0, near)
+    y = sampled(images, places, 1, mode, 0.0, near)
     return narrowed(channels_back(y, data_format), x)
 
 

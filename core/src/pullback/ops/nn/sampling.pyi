@@ -1,6 +1,6 @@
 """Signatures for callers; written by tools/stubs.py."""
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pullback.ops.nn.windows import DataFormat, Sizes
 from pullback.tensor import Tensor, TensorLike
@@ -22,6 +22,15 @@ def resample(
     cubic: float = -0.5,
     exclude_outside: bool = True,
     data_format: DataFormat = "channels_last",
+) -> Tensor: ...
+def sampled(
+    x: Tensor,
+    places: list[Tensor],
+    batch_dims: int,
+    mode: str,
+    fill: float = 0.0,
+    near: Any = None,
+    items: Tensor | None = None,
 ) -> Tensor: ...
 def map_coordinates(
     x: TensorLike,
