@@ -134,11 +134,12 @@ def _where(condition: Tensor) -> Tensor:
 
 def _overlaps(low: Tensor, high: Tensor, threshold: float) -> Tensor:
     """For each pair of boxes, whether their intersection is more than a part of their union."""
-    shared: Any = 1
+    sides = []
     for axis in range(2):
         a, b = low[:, axis], high[:, axis]
         side = minimum(expand_dims(b, 1), b) - maximum(expand_dims(a, 1), a)
-        shared = maximum(side, 0) * shared
+        sides.append(maximum(side, 0))
+    shared = sides[0] * sides[1]
     extent = high - low
     area = extent[:, 0] * extent[:, 1]
     return shared > (expand_dims(area, 1) + area - shared) * threshold
@@ -196,8 +197,8 @@ def roi_align(
 ) -> Tensor:
     """The contents of boxes in images, resized to one size (He et al., 2017, Mask R-CNN).
 
-    A box is divided into `output_size` cells. A cell is the mean of points in it, each of which is
-    interpolated between four pixels. More than a pixel outside of the image there are zeros. The
+    A box is divided into `output_size` cells. A cell is the mean of points in it, and a point
+    is interpolated between four pixels. More than a pixel outside of the image there are zeros. The
     gradient goes to the boxes too, except through their number of points.
 
     Args:
