@@ -38,6 +38,7 @@
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
     X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
+    X(negative_log_likelihood_of_classes)                                                         \
     X(random_bits) X(random_uniform) X(random_normal) X(dropout)
 /* clang-format on */
 

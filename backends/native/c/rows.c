@@ -221,6 +221,37 @@ KERNEL(sparse_softmax_cross_entropy_gradient) {
 
 /* Layer normalization. ------------------------------------------------------------------------- */
 
+/* -x[label] of each row; NaN for labels that are no class. */
+#define PICKED(T)                                                                                  \
+    for (ptrdiff_t row = 0; row < labels.count; row++) {                                           \
+        ptrdiff_t label = index_of(&labels, row);                                                  \
+        ((T *)data(y))[row] =                                                                      \
+            label >= 0 && label < width ? -((const T *)data(x[0]))[row * width + label] : (T)NAN;  \
+    }
+
+KERNEL(negative_log_likelihood_of_classes) {
+    (void)module;
+    PyObject *axis = attribute(x, count, names, "axis");
+    int ndim = count == 2 && PyArray_CheckExact(x[0]) ? PyArray_NDIM(as_array(x[0])) : 0;
+    int type = ndim ? PyArray_TYPE(as_array(x[0])) : -1;
+    Indices labels;
+    if (!axis || !ndim || (type != NPY_FLOAT && type != NPY_DOUBLE)
+        || !PyArray_ISCARRAY_RO(as_array(x[0])) || !size(x[0]) || PyLong_AsLong(axis) != ndim - 1
+        || !as_indices(x[1], &labels) || PyArray_NDIM(as_array(x[1])) != ndim - 1
+        || !PyArray_CompareLists(PyArray_DIMS(as_array(x[0])), PyArray_DIMS(as_array(x[1])),
+                                 ndim - 1))
+        return NUMPY_FALLBACK(negative_log_likelihood_of_classes);
+    ptrdiff_t width = PyArray_DIM(as_array(x[0]), ndim - 1);
+    PyObject *y = new_array_of(type, PyArray_ITEMSIZE(as_array(x[0])), ndim - 1,
+                               PyArray_DIMS(as_array(x[1])));
+    if (y && type == NPY_FLOAT) {
+        PICKED(float)
+    } else if (y) {
+        PICKED(double)
+    }
+    return y;
+}
+
 /* The number of elements of a row if `axis` names the last axes of x, else 0: then NumPy's kernel
  * has to do it. The loops are for rows of at least one element. */
 static ptrdiff_t width_of_any(PyObject *x, PyObject *axis) {

@@ -79,3 +79,21 @@ def test_probabilities_that_underflow(instructions):
     inputs = (inputs[0] * 40, *inputs[1:])
     close("ctc_loss", *inputs)
     close("ctc_loss_gradient", *inputs, g)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_scores_of_classes(dtype):
+    name = "negative_log_likelihood_of_classes"
+    for shape in [(7, 5), (2, 3, 4), (1, 1), (5,), (4, 0)]:
+        x = rng.standard_normal(shape).astype(dtype)
+        for index in (np.int32, np.int64, np.uint8):
+            # Two labels that are no class.
+            labels = rng.integers(0, shape[-1] + 2, shape[:-1]).astype(index)
+            if index is not np.uint8:
+                labels = labels - 1
+            for form in (x, np.asfortranarray(x)):
+                axis = x.ndim - 1
+                ours = getattr(_native, name)(form, labels, axis=axis)
+                theirs = NUMPY_KERNELS[name](form, labels, axis=axis)
+                assert ours.dtype == theirs.dtype
+                np.testing.assert_array_equal(ours, theirs)

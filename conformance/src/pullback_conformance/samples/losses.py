@@ -111,6 +111,27 @@ suite("sparse_softmax_cross_entropy_with_logits", _sparse_cross_entropy, scale=_
     wrong(errors.ShapeError, normal(2, 3), integers(0, 3, 3)),
     wrong(errors.DTypeError, normal(2, 3), normal(2)),
 )
+
+
+def _picked(log_probabilities: Array, labels: Array, *, axis: int = -1) -> Array:
+    rows = np.moveaxis(log_probabilities, axis, -1)
+    losses = np.full(labels.shape, np.nan, rows.dtype)
+    for at in np.ndindex(*labels.shape):
+        if 0 <= labels[at] < rows.shape[-1]:
+            losses[at] = -rows[(*at, int(labels[at]))]
+    return losses
+
+
+suite("negative_log_likelihood_of_classes", _picked)(
+    call(normal(4, 5), integers(0, 5, 4)),
+    call(normal(2, 3, 4), integers(0, 3, 2, 4), axis=-2),
+    call(normal(4, 5), np.array([1, 2, 4, 0], np.uint8), note="without a sign"),
+    call(normal(5), np.asarray(3, np.int32), note="one row"),
+    call(normal(0, 3), integers(0, 3, 0), note="empty"),
+    rough(normal(3, 4), np.array([0, 4, -1], np.int32), note="outside is NaN"),
+    wrong(errors.ShapeError, normal(2, 3), integers(0, 3, 3)),
+    wrong(errors.DTypeError, normal(2, 3), normal(2)),
+)
 #: Logits, and what the op gives for them and gets for its result.
 _LOGITS, _FROM_LOSS = normal(4, 5), (normal(4, 1, seed=1) + 3, normal(4, seed=2))
 suite(

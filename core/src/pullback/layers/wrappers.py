@@ -96,6 +96,13 @@ class TimeDistributed(Wrapper):
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the results (batch, time, ...)."""
+        if len(args) == 1 and type(args[0]) is Tensor and args[0].ndim > 1:
+            x = args[0]
+            lead = x.shape[:2]
+            y = self.layer(reshape(x, (lead[0] * lead[1], *x.shape[2:])), **kwargs)
+            if type(y) is Tensor and y.shape[:1] == (lead[0] * lead[1],):
+                return reshape(y, (*lead, *y.shape[1:]))
+            return self._apart(y, lead)
         steps = leaves(args)
         first = steps[0].shape[:2] if steps else ()
         for x in steps:
@@ -106,13 +113,16 @@ class TimeDistributed(Wrapper):
                 )
         count = math.prod(first)
         merged = [reshape(x, (count, *x.shape[2:])) for x in steps]
-        y = self.layer(*like(args, iter(merged)), **kwargs)
-        results = leaves(y)
+        return self._apart(self.layer(*like(args, iter(merged)), **kwargs), first)
+
+    def _apart(self, y: Any, first: tuple[int, ...]) -> Any:
+        """The results of the layer with batch and time apart again."""
+        count, results = math.prod(first), leaves(y)
         for x in results:
             if x.shape[:1] != (count,):
                 raise errors.LayerError(
                     f"the layer returned shape {tuple(x.shape)} for {count} steps of inputs of "
-                    f"shape {tuple(steps[0].shape)}; it must return (batch, ...)"
+                    f"batch and time {first}; it must return (batch, ...)"
                 )
         return like(y, iter([reshape(x, (*first, *x.shape[1:])) for x in results]))
 

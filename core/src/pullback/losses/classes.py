@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,19 +10,15 @@ from pullback import _hints, dtypes, errors
 from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import from_any
 from pullback.losses.base import Reduction, elementwise, of_one_shape, reduced
-from pullback.ops.arithmetic import clip
-from pullback.ops.creation import arange
-from pullback.ops.indexing import take
-from pullback.ops.manipulation import reshape
 from pullback.ops.nn.activations import sigmoid
 from pullback.ops.nn.losses import (
     hinge_loss,
+    negative_log_likelihood_of_classes,
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
 )
 from pullback.ops.nn.losses import kl_divergence as kl_divergence_loss
-from pullback.ops.precision import counting
 from pullback.ops.reductions import sum as reduce_sum
 from pullback.ops.selection import where
 from pullback.tensor import Tensor, TensorLike
@@ -167,13 +162,7 @@ def negative_log_likelihood(
             f"negative_log_likelihood: labels must be integers, got {index.dtype}; write "
             f"labels.astype(pb.int32)"
         )
-    # The flattened rows are indexed, in fewer steps than one element of each row is taken.
-    classes, index = rows.shape[-1], counting(index)
-    nearest = clip(index, 0, classes - 1)
-    dtype = dtypes.int64 if rows.size > _MOST_INT32 else index.dtype
-    starts = arange(0, rows.size, max(classes, 1), dtype=dtype, device=rows.device)
-    losses = -take(reshape(rows, (-1,)), reshape(nearest, (-1,)) + starts)
-    losses = where(nearest == index, reshape(losses, index.shape), math.nan)
+    losses = negative_log_likelihood_of_classes(rows, index)
     return reduced("negative_log_likelihood", losses, weights, reduction)
 
 

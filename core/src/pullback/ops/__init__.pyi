@@ -19,6 +19,9 @@ from pullback.ops.nn.batch_normalization import batch_norm_gradient as batch_nor
 from pullback.ops.nn.convolution import conv_input_gradient as conv_input_gradient
 from pullback.ops.nn.convolution import conv_kernel_gradient as conv_kernel_gradient
 from pullback.ops.nn.losses import (
+    negative_log_likelihood_of_classes as negative_log_likelihood_of_classes,
+)
+from pullback.ops.nn.losses import (
     sparse_softmax_cross_entropy_gradient as sparse_softmax_cross_entropy_gradient,
 )
 from pullback.ops.nn.normalization import group_norm_gradient as group_norm_gradient

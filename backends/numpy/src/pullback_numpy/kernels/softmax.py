@@ -285,12 +285,25 @@ def _kl_divergence(targets: Array, predictions: Array, *, axis: int) -> Any:
     return narrowed(tree_sum(np.multiply(p, logs), (axis,), False), targets)
 
 
+def _negative_log_likelihood(log_probabilities: Array, labels: Array, *, axis: int) -> Array:
+    if not log_probabilities.size:
+        return np.full(labels.shape, np.nan, log_probabilities.dtype)
+    rows, flat, valid = _flat(log_probabilities, labels, axis)
+    positions = _label_positions(rows, flat if valid is None else np.where(valid, flat, 0))
+    loss = rows.reshape(-1)[positions]
+    np.negative(loss, out=loss)
+    if valid is not None:
+        loss[~valid] = np.nan
+    return narrowed(loss.reshape(labels.shape), log_probabilities)
+
+
 KERNELS: dict[str, Kernel] = {
     "kl_divergence": _kl_divergence,
     "log_softmax": _log_softmax,
     "log_softmax_gradient": _log_softmax_gradient,
     "softmax": _softmax,
     "softmax_gradient": _softmax_gradient,
+    "negative_log_likelihood_of_classes": _negative_log_likelihood,
     "softmax_cross_entropy_with_logits": _cross_entropy,
     "sparse_softmax_cross_entropy_gradient": _sparse_cross_entropy_gradient,
     "sparse_softmax_cross_entropy_with_logits": _sparse_cross_entropy,

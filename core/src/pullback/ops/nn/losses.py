@@ -6,7 +6,10 @@ from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import DType, Operands, Resolution, real_floating
 from pullback.ops.arithmetic import abs, clip, maximum, minimum
+from pullback.ops.creation import arange
 from pullback.ops.exponential import exp, expm1, log, log1p, sqrt
+from pullback.ops.indexing import take_along_axis
+from pullback.ops.manipulation import reshape
 from pullback.ops.nn.activations import sigmoid, softplus
 from pullback.ops.patterns import one_hot
 from pullback.ops.precision import counting, narrowed, widened
@@ -14,7 +17,7 @@ from pullback.ops.reductions import max, sum
 from pullback.ops.selection import where
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Axis, Shape, broadcast, checked, reduced
-from pullback.spec import ACCUMULATED, FEW_ULP, ROUNDED
+from pullback.spec import ACCUMULATED, EXACT, FEW_ULP, ROUNDED
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -183,6 +186,50 @@ def sparse_softmax_cross_entropy_with_logits(
     if ignore_label is not None and (ignore_label >= 0 or labels.dtype not in dtypes.UNSIGNED):
         loss = where(labels == ignore_label, 0, loss)
     return narrowed(loss, logits), normalizer  # type: ignore[return-value]
+
+
+# A number is taken, and its sign changed.
+@op(
+    shape=_classes_without_axis,
+    dtype=_logits_and_classes,
+    accuracy=EXACT,
+    normalize=checked(_classes_without_axis),
+    public=False,
+)
+def negative_log_likelihood_of_classes(
+    log_probabilities: Tensor, labels: Tensor, *, axis: Axis = -1
+) -> Tensor:
+    """-log_probabilities[label] of each distribution; NaN, without a gradient, for other labels.
+
+    Args:
+        log_probabilities: (..., classes).
+        labels: integers in [0, classes), in the shape of log_probabilities without `axis`.
+        axis: the axis of the classes.
+
+    >>> pb.ops.negative_log_likelihood_of_classes([[-3.0, -0.5]], [1]).tolist()
+    [0.5]
+    """
+    classes, labels = log_probabilities.shape[axis], counting(labels)
+    is_class = (labels >= 0) & (labels < classes)
+    kept = reduced(log_probabilities.shape, (axis,), True)
+    taken = take_along_axis(
+        log_probabilities, reshape(where(is_class, labels, 0), kept), axis=axis
+    ) if classes else reshape(labels, kept).astype(log_probabilities.dtype)  # fmt: skip
+    return where(is_class, -reshape(taken, labels.shape), float("nan"))
+
+
+@negative_log_likelihood_of_classes.vjp("log_probabilities")
+def _(
+    g: Tensor, labels: Tensor, log_probabilities_shape: Shape, axis: int
+) -> Tensor:  # fmt: skip
+    shape = log_probabilities_shape
+    kept = reduced(shape, (axis,), True)
+    classes = arange(shape[axis], dtype=counting(labels).dtype, device=g.device)
+    there = reshape(classes, tuple(-1 if i == axis else 1 for i in range(len(shape))))
+    return where(reshape(counting(labels), kept) == there, -reshape(g, kept), 0)
+
+
+negative_log_likelihood_of_classes.vjp(labels=None)
 
 
 def _like_logits(

@@ -28,6 +28,9 @@ def sparse_softmax_cross_entropy_with_logits(
     label_smoothing: float = 0.0,
     ignore_label: int | None = None,
 ) -> Tensor: ...
+def negative_log_likelihood_of_classes(
+    log_probabilities: TensorLike, labels: TensorLike, *, axis: Axis = -1
+) -> Tensor: ...
 def sparse_softmax_cross_entropy_gradient(
     logits: TensorLike,
     labels: TensorLike,
