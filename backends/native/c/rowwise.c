@@ -28,6 +28,60 @@ static ptrdiff_t row_width(PyObject *x, PyObject *axis, int *others) {
     return width <= MOST_SUMMED ? width : 0;
 }
 
+/* Elements of arrays that are copied so that the axes of their rows are the last ones. */
+#define MOST_TURNED 4096
+
+/* The same kernel for such a copy of x; NULL without an error where NumPy has to do it. */
+static PyObject *of_turned(KernelFunction kernel, PyObject *const *x, Py_ssize_t count,
+                           PyObject *names) {
+    PyObject *axis = attribute(x, count, names, "axis");
+    PyObject *keep = attribute(x, count, names, "keepdims"), *all[4];
+    Py_ssize_t many = names ? PyTuple_GET_SIZE(names) : 0;
+    if (count != 1 || !axis || !keep || many > 3 || !PyArray_CheckExact(x[0])
+        || !PyArray_ISNOTSWAPPED(as_array(x[0])) || !size(x[0]) || size(x[0]) > MOST_TURNED
+        || (PyArray_TYPE(as_array(x[0])) != NPY_FLOAT && PyArray_TYPE(as_array(x[0])) != NPY_DOUBLE)
+        || !(axis == Py_None || PyTuple_CheckExact(axis)))
+        return NULL;
+    int ndim = PyArray_NDIM(as_array(x[0])), place = 0, reduced[NPY_MAXDIMS] = {0};
+    npy_intp order[NPY_MAXDIMS], shape[NPY_MAXDIMS];
+    Py_ssize_t along = axis == Py_None ? ndim : PyTuple_GET_SIZE(axis);
+    for (Py_ssize_t i = 0; i < along; i++) {
+        long one = axis == Py_None ? (long)i : PyLong_AsLong(PyTuple_GET_ITEM(axis, i));
+        if (one < 0 || one >= ndim || reduced[one])
+            return NULL;
+        reduced[one] = 1;
+    }
+    if (!along)
+        return NULL;
+    for (int last = 0; last < 2; last++)
+        for (int i = 0; i < ndim; i++)
+            if (reduced[i] == last)
+                order[place++] = i;
+    for (int i = 0; i < ndim; i++)
+        shape[i] = reduced[i] ? 1 : PyArray_DIM(as_array(x[0]), i);
+    PyArray_Dims to = {order, ndim}, kept = {shape, ndim};
+    PyObject *turned = PyArray_Transpose(as_array(x[0]), &to), *axes = PyTuple_New(along);
+    all[0] = turned ? PyArray_NewCopy(as_array(turned), NPY_CORDER) : NULL;
+    int failed = !all[0] || !axes;
+    for (Py_ssize_t i = 0; axes && i < along; i++) {
+        PyObject *one = PyLong_FromSsize_t(ndim - along + i);
+        failed |= !one;
+        PyTuple_SET_ITEM(axes, i, one);
+    }
+    for (Py_ssize_t i = 0; i < many; i++)
+        all[1 + i] = x[1 + i] == axis ? axes : x[1 + i] == keep ? Py_False : x[1 + i];
+    PyObject *y = failed ? NULL : kernel(NULL, all, 1, names);
+    if (y && keep == Py_True && PyArray_Check(y)) {
+        PyObject *flat = y;
+        y = PyArray_Newshape(as_array(flat), &kept, NPY_CORDER);
+        Py_DECREF(flat);
+    }
+    Py_XDECREF(turned);
+    Py_XDECREF(all[0]);
+    Py_XDECREF(axes);
+    return y;
+}
+
 /* What a loop has of each row; NULL without an error where NumPy has to do it. */
 static PyObject *rowwise(int loop32, int loop64, RowwiseArgs *args, double cost, PyObject *const *x,
                          Py_ssize_t count, PyObject *names) {
@@ -71,6 +125,8 @@ static PyObject *variance(int root, PyObject *const *x, Py_ssize_t count, PyObje
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         PyObject *y = variance(root, x, count, names);                                             \
+        if (!y && !PyErr_Occurred())                                                               \
+            y = of_turned(kernel_##name, x, count, names);                                         \
         return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(name);                                   \
     }
 VARIANCE(var, 0)
@@ -81,6 +137,8 @@ KERNEL(logsumexp) {
     RowwiseArgs args = {0};
     PyObject *y =
         rowwise(LOOP_logsumexp_float32, LOOP_logsumexp_float64, &args, 1.0, x, count, names);
+    if (!y && !PyErr_Occurred())
+        y = of_turned(kernel_logsumexp, x, count, names);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(logsumexp);
 }
 

@@ -187,3 +187,20 @@ def test_reductions_of_arrays_that_repeat_rows(dtype):
                 found = _native.vector_norm(x, **given, ord=2)
                 expected = np.sqrt(np.sum(wide * wide, axis=axis, keepdims=keepdims))
                 np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_other_axes_and_layouts():
+    # Up to 4,096 elements are copied with the axes of the rows behind the others.
+    for shape in [(4, 3), (3, 5, 2), (2, 3, 4, 5), (64, 64), (64, 65), (1, 4096), (4097, 1)]:
+        for dtype in ("float32", "float64", "float16"):
+            x = np.asarray(rng.standard_normal(shape) * 3, dtype)
+            for form in (x, np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], x[::-1]):
+                for axis in [(0,), (x.ndim - 2,), (0, x.ndim - 1), tuple(range(x.ndim)), None]:
+                    for keepdims in (False, True):
+                        for name, rest in (("std", {"correction": 0.0}), ("logsumexp", {})):
+                            options = {"axis": axis, "keepdims": keepdims, **rest}
+                            found = getattr(_native, name)(form, **options)
+                            exact = NUMPY_KERNELS[name](form, **options)
+                            assert (found.dtype, found.shape) == (x.dtype, np.shape(exact))
+                            close = 3e-3 if dtype == "float16" else 10 * CLOSE[dtype]
+                            np.testing.assert_allclose(found, exact, rtol=close, atol=close)

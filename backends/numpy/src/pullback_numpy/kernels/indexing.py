@@ -144,6 +144,26 @@ def _segment_sum(data: Array, segment_ids: Array, *, num_segments: int, axis: in
     return _added(start, segment_ids, data, axis, data.dtype)
 
 
+def _multiplied(start: Array, indices: Array, factors: Array, axis: int, dtype: DType) -> Any:
+    """start, a new array of the wide dtype, with factors multiplied in along an axis."""
+    size = start.shape[axis]
+    outer, inner = math.prod(start.shape[:axis]), math.prod(start.shape[axis + 1 :])
+    positions = _in_range(indices, size).reshape(-1).astype(np.int64, copy=False)
+    factors = factors.reshape(-1).astype(start.dtype, copy=False)
+    np.multiply.at(start.reshape(-1), _flat(positions, outer, size, inner), factors)
+    return start.astype(dtype, copy=False)
+
+
+def _scatter_multiply(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
+    start = np.array(x, _wide(x.dtype), order="C")
+    return _multiplied(start, indices, updates, axis, x.dtype)
+
+
+def _segment_prod(data: Array, segment_ids: Array, *, num_segments: int, axis: int) -> Any:
+    shape = (*data.shape[:axis], num_segments, *data.shape[axis + segment_ids.ndim :])
+    return _multiplied(np.ones(shape, _wide(data.dtype)), segment_ids, data, axis, data.dtype)
+
+
 def _place_along_axis(values: Array, indices: Array, *, shape: Shape, axis: int) -> Any:
     key = along(shape, _in_range(indices, shape[axis]), axis)
     strides = [math.prod(shape[other + 1 :]) for other in range(len(shape))]
@@ -180,7 +200,9 @@ KERNELS: dict[str, Kernel] = {
     "scatter_add": _scatter_add,
     "scatter_max": _extreme(np.maximum),
     "scatter_min": _extreme(np.minimum),
+    "scatter_multiply": _scatter_multiply,
     "scatter_update": _scatter_update,
+    "segment_prod": _segment_prod,
     "segment_sum": _segment_sum,
     "take": _take,
     "take_along_axis": _take_along_axis,
