@@ -112,11 +112,13 @@ def test_rows_by_number(segments, ids, behind, axis, dtype):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_few_additions_have_the_bits_of_many(dtype, axis):
+@pytest.mark.parametrize("name", ["scatter_add", "scatter_max", "scatter_min"])
+def test_few_positions_have_the_bits_of_many(name, dtype, axis):
     """Copies all that nothing is added to; positions repeat, and count from the end, too."""
-    scatter_add = (
-        _native.scatter_add if dtype in ("float32", "float64") else halves.scatter_add_in_float32
-    )
+    scatter = getattr(_native, name)
+    if dtype in ("float16", "bfloat16"):
+        scatter = halves.scatter_in_float32(name, scatter)
+    join = {"scatter_add": np.add, "scatter_max": np.maximum, "scatter_min": np.minimum}[name]
     rng = np.random.default_rng(axis)
     for _ in range(20):
         shape = rng.integers(1, 6, 3)
@@ -127,11 +129,11 @@ def test_few_additions_have_the_bits_of_many(dtype, axis):
         shape[axis] = ids.size
         updates = (rng.standard_normal(shape) * 100).astype(dtype)
         before = x.copy()
-        found = scatter_add(x, ids, updates, axis=axis)
+        found = scatter(x, ids, updates, axis=axis)
         # In double, in the order of the positions, and rounded as far as the kernels do.
         wide = np.moveaxis(x.astype(np.float64), axis, 0)
         for at, row in zip(ids, np.moveaxis(updates.astype(np.float64), axis, 0), strict=True):
-            wide[at] += row
+            wide[at] = join(wide[at], row)
         rounded = wide if dtype == "float64" else wide.astype(np.float32)
         np.testing.assert_array_equal(found, np.moveaxis(rounded.astype(dtype), 0, axis))
         np.testing.assert_array_equal(x, before)
@@ -139,7 +141,7 @@ def test_few_additions_have_the_bits_of_many(dtype, axis):
     for wrong in (size, -size - 1):
         ids[-1] = wrong
         with pytest.raises(IndexError, match="outside an axis of size"):
-            scatter_add(x, ids, updates, axis=axis)
+            scatter(x, ids, updates, axis=axis)
 
 
 @pytest.mark.parametrize("number", [5, -6])

@@ -96,7 +96,8 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in (dtypes or ())]
             register(name, in_float32(name, kernel), dtypes=narrow)
-    register("scatter_add", halves.scatter_add_in_float32, dtypes=_HALVES)
+    for name in halves.SCATTERS:
+        register(name, halves.scatter_in_float32(name, compiled[name]), dtypes=_HALVES)
     for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):
         dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
         register(name, in_float32(name, NUMPY_KERNELS[name], halves.WORTH_A_COPY), dtypes=dtypes)

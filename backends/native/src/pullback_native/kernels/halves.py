@@ -43,10 +43,9 @@ _WITH_STATISTICS = (
 
 
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
-OF_NUMPY = (
-    *("reciprocal", "atan2", "logaddexp2", "count_nonzero", "vecdot", "scatter_max"),
-    "scatter_min",
-)
+OF_NUMPY = ("reciprocal", "atan2", "logaddexp2", "count_nonzero", "vecdot")
+#: Ops that combine elements with others at some positions.
+SCATTERS = ("scatter_add", "scatter_max", "scatter_min")
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
 #: Of so many positions one has something added at most.
 FEW_OF = 8
@@ -87,25 +86,30 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
     return may_decline(wide) if declines(kernel) or declines(numpy) else wide
 
 
-def scatter_add_in_float32(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
-    """`scatter_add` of 16-bit floats: only what is added to is widened, where that is little."""
-    size = x.shape[axis]
-    if indices.ndim != 1 or not 0 < FEW_OF * indices.size < size:
-        return _scatter_add(x, indices, updates, axis=axis)
-    own = np.empty(size, np.intp)
-    try:
-        own[indices] = np.arange(indices.size)
-    except IndexError:
-        return _scatter_add(x, indices, updates, axis=axis)
-    # Of equal indices one has the sum, and all of them take it from there.
-    place = own[indices]
-    at: tuple[Any, ...] = (*[slice(None)] * axis, indices)
-    y = x.copy()
-    y[at] = _scatter_add(x[at], place, updates, axis=axis).take(place, axis)
-    return y
+def scatter_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of 16-bit floats that combines elements with others, of one for float32.
 
+    Only what others meet is widened, where that is little.
+    """
+    all_of = in_float32(op_name, kernel)
 
-_scatter_add = in_float32("scatter_add", _native.scatter_add)
+    def scatter(x: Array, indices: Array, updates: Array, *, axis: int) -> Any:
+        size = x.shape[axis]
+        if indices.ndim != 1 or not 0 < FEW_OF * indices.size < size:
+            return all_of(x, indices, updates, axis=axis)
+        own = np.empty(size, np.intp)
+        try:
+            own[indices] = np.arange(indices.size)
+        except IndexError:
+            return all_of(x, indices, updates, axis=axis)
+        # Of equal indices one has the result, and all of them take it from there.
+        place = own[indices]
+        at: tuple[Any, ...] = (*[slice(None)] * axis, indices)
+        y = x.copy()
+        y[at] = all_of(x[at], place, updates, axis=axis).take(place, axis)
+        return y
+
+    return scatter
 
 
 def function_in_float32(
