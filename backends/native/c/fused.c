@@ -37,6 +37,37 @@ static size_t block_size(const Fused *fused) { return in_lines(fused->block * fu
 
 static size_t wide_size(const Fused *fused) { return in_lines(fused->unit * fused->item); }
 
+/* A row of fewer elements is repeated up to so many, for a loop takes some nanoseconds to begin. */
+#define NARROW_ROW 128
+/* The same where a loop of its own takes row after row. */
+#define NARROWEST_ROW 16
+#define REPEATED 512
+
+/* As row_step, for a narrow row. */
+static void narrow_row_step(const Fused *fused, const Step *step, char *const *at, ptrdiff_t from,
+                            ptrdiff_t count) {
+    const ptrdiff_t width = fused->width, item = fused->item, whole = REPEATED / width * width;
+    const ptrdiff_t many = whole < count ? whole : count;
+    const int row_side = step->in[2];
+    const char *x = at[step->in[1 - row_side]], *row = at[step->in[row_side]];
+    char repeated[REPEATED * sizeof(int64_t)] __attribute__((aligned(64)));
+    const ptrdiff_t column = from % width;
+    memcpy(repeated, row + column * item, (size_t)((width - column) * item));
+    memcpy(repeated + (width - column) * item, row, (size_t)(column * item));
+    for (ptrdiff_t held = width, more; held < many; held += more) {
+        more = held < many - held ? held : many - held;
+        memcpy(repeated + held * item, repeated, (size_t)(more * item));
+    }
+    for (ptrdiff_t done = 0, some; done < count; done += some) {
+        some = many < count - done ? many : count - done;
+        const void *part = x + done * item;
+        BinaryArgs args = {.x1 = row_side ? part : (const void *)repeated,
+                           .x2 = row_side ? (const void *)repeated : part,
+                           .y = (float *)(at[step->out] + done * item)};
+        loops[step->loop](0, some, &args);
+    }
+}
+
 /* x1 or x2 is the row; the elements are those from `from` on. */
 static void row_step(const Fused *fused, const Step *step, char *const *at, ptrdiff_t from,
                      ptrdiff_t count) {
@@ -120,7 +151,10 @@ static void block_steps(const Fused *fused, char *const *at, const double *numbe
             break;
         }
         case WITH_ROW:
-            row_step(fused, step, at, from, count);
+            if (fused->width < (step->row_loop < 0 ? NARROW_ROW : NARROWEST_ROW))
+                narrow_row_step(fused, step, at, from, count);
+            else
+                row_step(fused, step, at, from, count);
             break;
         case SELECT: {
             WhereArgs args = {.condition = (unsigned char *)at[in[0]],

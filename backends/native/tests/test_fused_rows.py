@@ -299,3 +299,27 @@ def test_random_programs_have_rows_in_groups():
     x = rng.standard_normal((6, 40), np.float32)
     for op in over_rows():
         whole(fused(lambda x, op=op: op(-x) * 2, x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_narrow_rows_have_the_bits_of_the_calls(dtype, instructions):
+    # Narrow rows are repeated: those of fewer than 16 elements, or 128 where a step has no loop
+    # over rows. Blocks begin at any column.
+    rng = np.random.default_rng(0)
+
+    def both(x, row, other):
+        y = (x - row) * other + row
+        return row - y if y.dtype in (pb.int32, pb.int64) else (row - y) / other
+
+    for width in (1, 2, 3, 7, 15, 16, 17, 64, 127, 128, 129):
+        program = pb.function(both)
+        for rows in (3, 5000 // width + 1, 9000 // width + 1):
+            x, row, other = (
+                pb.asarray((rng.standard_normal(shape) * 9).astype(dtype))
+                for shape in ((rows, width), (width,), (width,))
+            )
+            with np.errstate(all="ignore"):
+                for _ in range(3):
+                    found = program(x, row, other)
+                expected = both(x, row, other)
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
