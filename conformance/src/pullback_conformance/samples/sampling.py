@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -32,49 +34,86 @@ def _filter(x: float, method: str, a: float) -> float:
     return float(np.sinc(x) * np.sinc(x / _RADII[method]))
 
 
+def _place(i: int, old: int, new: int, coordinates: str, scale: Any, box: Any) -> Any:
+    """The place of pixel i of the result, by the formulas of ONNX's Resize, as a fraction."""
+    scale, half = Fraction(scale).limit_denominator(10**6), Fraction(1, 2)
+    wide = scale * old
+    if coordinates == "half_pixel_or_first" and new == 1:
+        return Fraction(0)
+    if coordinates == "crop":
+        start, end = map(Fraction, box)
+        step = (end - start) * (old - 1) / (wide - 1) if new > 1 else 0
+        return start * (old - 1) + i * step if new > 1 else (start + end) / 2 * (old - 1)
+    place = {
+        "half_pixel": (i + half) / scale - half,
+        "half_pixel_or_first": (i + half) / scale - half,
+        "half_pixel_symmetric": old * half * (1 - new / wide) + (i + half) / scale - half,
+        "align_corners": i * (old - 1) / (wide - 1) if new > 1 else Fraction(0),
+        "asymmetric": i / scale,
+    }
+    return place[coordinates]
+
+
 def _matrix(
     old: int, new: int, *, method: str, antialias: bool, coordinates: str, rounding: str,
-    cubic: float, exclude_outside: bool,
-) -> Array:  # fmt: skip
-    """The weight of each pixel in each pixel of the result, (old, new)."""
-    weights = np.zeros((old, new))
+    cubic: float, exclude_outside: bool, scale: Any, box: Any,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The weight of each pixel in each pixel of the result, (old, new), and which are outside."""
+    weights, outside = np.zeros((old, new)), np.zeros(new, bool)
     for i in range(new):
-        place = {
-            "half_pixel": (i + 0.5) * old / new - 0.5,
-            "align_corners": i * (old - 1) / max(new - 1, 1),
-            "asymmetric": i * old / new,
-        }[coordinates]
+        place = _place(i, old, new, coordinates, scale, box)
+        if coordinates == "crop" and not 0 <= place <= old - 1:
+            outside[i] = True
+            continue
         if method == "nearest":
             near = {
-                "down": np.floor(place),
-                "up": np.ceil(place),
-                "half_up": np.floor(place + 0.5),
-                "half_down": np.ceil(place - 0.5),
+                "down": math.floor(place),
+                "up": math.ceil(place),
+                "half_up": math.floor(place + Fraction(1, 2)),
+                "half_down": math.ceil(place - Fraction(1, 2)),
             }[rounding]
             weights[int(np.clip(near, 0, old - 1)), i] = 1
             continue
-        wide = max(old / new, 1) if antialias else 1
+        wide = max(1 / float(scale), 1) if antialias else 1
         for pixel in range(-6 * old - 6, 7 * old + 6):
             if 0 <= pixel < old or not exclude_outside:
                 at = min(max(pixel, 0), old - 1)
-                weights[at, i] += _filter((place - pixel) / wide, method, cubic)
+                weights[at, i] += _filter(float(place - pixel) / wide, method, cubic)
         weights[:, i] /= weights[:, i].sum()
-    return weights
+    return weights, outside
 
 
 def _resample(
-    x: Array, *, size: Any, method: str = "bicubic", antialias: bool = False,
+    x: Array, *, size: Any = None, method: str = "bicubic", antialias: bool = False,
     coordinates: str = "half_pixel", rounding: str = "half_up", cubic: float = -0.5,
-    exclude_outside: bool = True, data_format: str = "channels_last", terms: bool = False,
+    exclude_outside: bool = True, scale: Any = None, aspect: str = "stretch", box: Any = None,
+    fill_value: float = 0.0, data_format: str = "channels_last", terms: bool = False,
 ) -> Array:  # fmt: skip
     y = to_last(x, data_format)
-    for axis, new in enumerate(tuple_of(size, x.ndim - 2), 1):
-        weights = _matrix(
-            y.shape[axis], new, method=method, antialias=antialias, coordinates=coordinates,
+    spatial = y.shape[1:-1]
+    count = len(spatial)
+    if scale is not None:
+        scale = tuple_of(scale, count)
+    if size is None:
+        size = tuple(int(n * s) for n, s in zip(spatial, scale, strict=True))
+    size = tuple_of(size, count)
+    if aspect != "stretch":
+        ratios = [Fraction(m, n) for m, n in zip(size, spatial, strict=True)]
+        one = min(ratios) if aspect == "not_larger" else max(ratios)
+        size, scale = tuple(math.floor(one * n + Fraction(1, 2)) for n in spatial), (one,) * count
+    for axis, new in enumerate(size, 1):
+        old = y.shape[axis]
+        weights, outside = _matrix(
+            old, new, method=method, antialias=antialias, coordinates=coordinates,
             rounding=rounding, cubic=cubic, exclude_outside=exclude_outside,
+            scale=Fraction(new, old) if scale is None else scale[axis - 1],
+            box=None if box is None else box[axis - 1],
         )  # fmt: skip
         weights = np.abs(weights) if terms else weights
         y = np.moveaxis(np.tensordot(y, weights.astype(y.dtype), ((axis,), (0,))), -1, axis)
+        if outside.any():
+            shape = (new, *[1] * (y.ndim - 1 - axis))
+            y = np.where(outside.reshape(shape), abs(fill_value) if terms else fill_value, y)
     return from_last(y, data_format)
 
 
@@ -93,10 +132,22 @@ _NEAREST = (
     ("asymmetric", "down"),
     ("half_pixel", "up"),
 )
+
+
+def _resample_size(x: Array, **how: Any) -> Array:
+    """A place is rounded by its size, and filters are steep between pixels."""
+    near = _resample(np.abs(x), terms=True, **how)
+    if how.get("method") == "nearest":
+        return near
+    return near + np.max(np.abs(x), initial=0) * max(x.shape[1:], default=1)
+
+
+#: The rules that ONNX has beside the three of most libraries.
+_RULES = ("half_pixel_or_first", "half_pixel_symmetric")
 suite(
     "resample",
     _resample,
-    scale=lambda x, **how: _resample(np.abs(x), terms=True, **how),
+    scale=_resample_size,
     without={"exceptional": "a weight of 0 may meet a NaN"},
 )(
     *(call(normal(2, 5, 3), size=8, **how) for how in _FILTERS),
@@ -106,6 +157,34 @@ suite(
         for rule, way in _NEAREST
     ),
     call(normal(1, 2, 3, 4), size=5, data_format="channels_first"),
+    *(
+        call(normal(1, 5, 4, 2), scale=(0.7, 1.6), method=method, coordinates=rule, antialias=soft)
+        for method, soft in (("nearest", False), ("bilinear", False), ("bicubic", True))
+        for rule in (*_RULES, "half_pixel", "asymmetric", "align_corners")
+    ),
+    *(
+        call(normal(1, 5, 4, 2), size=(1, 6), method="bilinear", coordinates=rule)
+        for rule in _RULES
+    ),
+    call(normal(1, 5, 4, 2), size=6, scale=1.3, exclude_outside=False, note="another scale"),
+    call(normal(1, 4, 6, 2), size=(3, 7), aspect="not_larger", method="bilinear"),
+    call(normal(1, 4, 6, 2), size=(3, 7), aspect="not_smaller", method="nearest"),
+    *(
+        call(
+            normal(1, 5, 4, 2),
+            size=size,
+            coordinates="crop",
+            box=((0.2, 0.7), (-0.4, 1.3)),
+            fill_value=2.5,
+            method=method,
+            exclude_outside=exclude,
+        )
+        for size, method, exclude in (
+            ((3, 7), "bilinear", True),
+            ((1, 5), "nearest", False),
+            (4, "bicubic", False),
+        )
+    ),
     call(normal(2, 1, 3), size=4, exclude_outside=False, note="one pixel"),
     call(normal(1, 3, 3, 2), size=3, note="the same size"),
     call(normal(1, 4, 2), size=1, coordinates="align_corners", note="to one pixel"),
@@ -117,6 +196,13 @@ suite(
     wrong(errors.InputValueError, normal(1, 4, 3), size=2, method="cubic"),
     wrong(errors.InputValueError, normal(1, 4, 3), size=2, coordinates="corner"),
     wrong(errors.InputValueError, normal(1, 4, 3), size=2, rounding="even"),
+    wrong(errors.InputValueError, normal(1, 4, 3)),
+    wrong(errors.InputValueError, normal(1, 4, 3), scale=-1.0),
+    wrong(errors.InputValueError, normal(1, 4, 3), size=2, coordinates="crop"),
+    wrong(errors.InputValueError, normal(1, 4, 3), size=2, box=((0.0, 1.0),)),
+    wrong(errors.InputValueError, normal(1, 4, 3), size=2, coordinates="crop", box=(0.0, 1.0)),
+    wrong(errors.InputValueError, normal(1, 4, 3), size=2, aspect="larger"),
+    wrong(errors.InputValueError, normal(1, 4, 3), size=2, scale=0.5, aspect="not_larger"),
 )
 
 # Interpolation: element by element. --------------------------------------------------------------

@@ -29,7 +29,8 @@ def _overlap(some: Array, others: Array, threshold: Any) -> Array:
     shared *= width
     union = np.subtract(one[4] + others[4], shared, out=width)
     union *= threshold
-    return np.greater(shared, union)
+    over: Array = np.greater(shared, union)
+    return over
 
 
 def _non_max_suppression(

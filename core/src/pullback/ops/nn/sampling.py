@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 import math
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from pullback import errors
 from pullback._dispatch import op
+from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import from_any
 from pullback._once import remembered
-from pullback.dtypes import Operands, Resolution, int64, real_floating
+from pullback.dtypes import Operands, Resolution, bool_, int64, real_floating
 from pullback.ops.arithmetic import abs, clip, floor_divide, maximum, remainder
 from pullback.ops.creation import arange
 from pullback.ops.indexing import take
@@ -37,7 +40,11 @@ from pullback.tensor import Tensor
 __all__ = ["affine_grid", "grid_sample", "map_coordinates", "resample"]
 
 Method: TypeAlias = Literal["nearest", "bilinear", "bicubic", "lanczos3", "lanczos5"]
-Coordinates: TypeAlias = Literal["half_pixel", "align_corners", "asymmetric"]
+Coordinates: TypeAlias = Literal[
+    "half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "half_pixel_or_first",
+    "crop",
+]  # fmt: skip
+Aspect: TypeAlias = Literal["stretch", "not_larger", "not_smaller"]
 Rounding: TypeAlias = Literal["half_up", "half_down", "down", "up"]
 Outside: TypeAlias = Literal["constant", "nearest", "wrap", "mirror", "reflect"]
 
@@ -50,22 +57,74 @@ _RADII = {"bilinear": 1, "bicubic": 2, "lanczos3": 3, "lanczos5": 5}
 @remembered
 def _resampling(
     shapes: tuple[Shape, ...], *, size: Any, method: str, coordinates: str, rounding: str,
-    data_format: str, **rest: Any,
+    scale: Any, aspect: str, box: Any, data_format: str, **rest: Any,
 ) -> dict[str, Any]:  # fmt: skip
     check_choice(method, "method", ("nearest", *_RADII))
-    check_choice(coordinates, "coordinates", ("half_pixel", "align_corners", "asymmetric"))
+    check_choice(coordinates, "coordinates", _COORDINATES)
     check_choice(rounding, "rounding", ("half_up", "half_down", "down", "up"))
+    check_choice(aspect, "aspect", ("stretch", "not_larger", "not_smaller"))
     (x,) = shapes
+    check_format(data_format)
+    if size is None and scale is None:
+        raise errors.InputValueError("resample needs a size or a scale")
+    if scale is not None:
+        scale = _factors(scale, len(x) - 2)
+    if size is None:
+        spatial = spatial_of(x, data_format)
+        size = tuple(int(n * s) for n, s in zip(spatial, scale, strict=True))
     new = sizes_of_images(x, size, data_format)
-    how = {"method": method, "coordinates": coordinates, "rounding": rounding}
-    return {"size": new, **how, "data_format": data_format, **rest}
+    if aspect != "stretch":
+        if scale is not None:
+            raise errors.InputValueError("aspect makes a scale of the size; leave out scale")
+        spatial = spatial_of(x, data_format)
+        choose = builtins.min if aspect == "not_larger" else builtins.max
+        one = choose(Fraction(m, n) for m, n in zip(new, spatial, strict=True))
+        new = tuple(builtins.max(1, math.floor(n * one + Fraction(1, 2))) for n in spatial)
+        scale = (float(one),) * len(new)
+    if (box is not None) != (coordinates == "crop"):
+        raise errors.InputValueError('coordinates="crop" needs a box, and no other takes one')
+    if box is not None:
+        box = _pairs(box, len(new))
+    how = {"method": method, "coordinates": coordinates, "rounding": rounding, "scale": scale}
+    return {
+        "size": new, **how, "aspect": "stretch", "box": box, "data_format": data_format, **rest,
+    }  # fmt: skip
+
+
+_COORDINATES = (
+    *("half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "half_pixel_or_first"),
+    "crop",
+)
+
+
+def _factors(scale: Any, count: int) -> tuple[float, ...]:
+    given = scale if isinstance(scale, (tuple, list)) else (scale,) * count
+    found = tuple(as_float(one, "scale") for one in given)
+    if len(found) != count or not all(0 < one < math.inf for one in found):
+        raise errors.InputValueError(
+            f"scale must be positive, one number or one for each of {count} spatial dimensions, "
+            f"got {scale!r}"
+        )
+    return found
+
+
+def _pairs(box: Any, count: int) -> tuple[tuple[float, float], ...]:
+    try:
+        found = tuple((as_float(a, "box"), as_float(b, "box")) for a, b in box)
+    except (TypeError, ValueError):
+        found = ()
+    if len(found) != count:
+        raise errors.InputValueError(
+            f"box must have a pair (start, end) for each of {count} spatial dimensions, got {box!r}"
+        )
+    return found
 
 
 # ACCUMULATED: a weighted sum of neighbors that may cancel.
 @op(shape=resized, dtype=real_floating, accuracy=ACCUMULATED, normalize=_resampling)
 def resample(
     x: Tensor,
-    size: Sizes,
+    size: Sizes | None = None,
     *,
     method: Method = "bicubic",
     antialias: bool = False,
@@ -73,6 +132,10 @@ def resample(
     rounding: Rounding = "half_up",
     cubic: float = -0.5,
     exclude_outside: bool = True,
+    scale: Sizes | None = None,
+    aspect: Aspect = "stretch",
+    box: Any = None,
+    fill_value: float = 0.0,
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
     """Images resampled by a filter, by every rule for the places of pixels.
@@ -84,17 +147,27 @@ def resample(
 
     Args:
         x: images (batch, *spatial, channels).
-        size: the spatial sizes of the result, one number or one per spatial dimension.
+        size: the spatial sizes of the result, one number or one per spatial dimension; the sizes
+            times `scale`, rounded down, if None.
         method: "nearest", "bilinear", "bicubic", "lanczos3" or "lanczos5".
         antialias: True to widen the filter where an axis shrinks.
         coordinates: where pixel i of m lies in an axis of n pixels: "half_pixel" at
             (i + 0.5) * n / m - 0.5, "align_corners" at i * (n - 1) / (m - 1), "asymmetric" at
-            i * n / m.
+            i * n / m. "half_pixel_or_first" is "half_pixel" with 0 for one pixel; in
+            "half_pixel_symmetric" a result that is smaller than n * scale is in its middle;
+            "crop" is "align_corners" of a `box`.
         rounding: for "nearest", the pixel of a place between two: "half_up" and "half_down" take
             the nearest one and differ at the middle; "down" and "up".
         cubic: the coefficient a of the cubic filter.
         exclude_outside: True to leave out weights of pixels outside of the image and scale the
             others up; False to give them to the pixels at the edge.
+        scale: the number m / n for places, one or one per spatial dimension, where it is not the
+            ratio of the sizes.
+        aspect: "stretch", or "not_larger" and "not_smaller": one scale for all dimensions, by which
+            no size is larger (smaller) than the requested one.
+        box: for "crop", (start, end) for each spatial dimension, from 0 to 1 across the centers of
+            the pixels at the ends.
+        fill_value: for "crop", what lies outside of the image.
         data_format: "channels_last" or "channels_first".
 
     Raises:
@@ -105,17 +178,36 @@ def resample(
     >>> pb.resample(x, 5, method="bilinear", coordinates="align_corners").tolist()
     [[[0.0], [2.0], [4.0], [6.0], [8.0]]]
     """
+    assert size is not None
     y, first = widened(x), 1 if data_format == "channels_last" else 2
-    for axis, count in enumerate(size, first):
-        old = y.shape[axis]
-        if method == "nearest":
+    plain = scale is None and coordinates in _COORDINATES[:3]
+    for number, count in enumerate(size):
+        axis, old = first + number, y.shape[first + number]
+        if plain:
+            places = [_place(i, old, count, coordinates) for i in range(count)]
+        else:
+            # A number such as 1.6 or 7 / 6 stands for a ratio: ties are where it has them.
+            ratio = None if scale is None else Fraction(scale[number]).limit_denominator(1 << 20)
+            ends = None if box is None else box[number]
+            exact = [_exact_place(i, old, count, coordinates, ratio, ends) for i in range(count)]
+            # Beyond the edge lies the edge; with no pixel in reach weights would add up to 0.
+            low, high = (0, old - 1) if box else (-0.5, old - 0.5) if exclude_outside else (-1, old)
+            places = [builtins.min(builtins.max(float(place), low), high) for place in exact]
+        if method == "nearest" and plain:
             near = [_nearest(i, old, count, coordinates, rounding) for i in range(count)]
             y = take(y, from_any(near, int64, y.device), axis=axis)
-        elif old != count or coordinates == "asymmetric" or method[:3] == "lan":
-            wide = max(old / count, 1.0) if antialias else 1.0
-            places = [_place(i, old, count, coordinates) for i in range(count)]
+        elif method == "nearest":
+            near = [_rounded(place.numerator, place.denominator, old, rounding) for place in exact]
+            y = take(y, from_any(near, int64, y.device), axis=axis)
+        elif not plain or old != count or coordinates == "asymmetric" or method[:3] == "lan":
+            shrunk = old / count if scale is None else 1 / scale[number]
+            wide = max(shrunk, 1.0) if antialias else 1.0
             weights = _weights(y, old, places, wide, method, cubic, exclude_outside)
             y = moveaxis(tensordot(y, weights, axes=((axis,), (0,))), -1, axis)
+        if box is not None:
+            inside = [0 <= place <= old - 1 for place in exact]
+            shape = (count, *[1] * (y.ndim - 1 - axis))
+            y = where(reshape(from_any(inside, bool_, y.device), shape), y, fill_value)
     return narrowed(y, x)
 
 
@@ -125,6 +217,29 @@ def _place(i: int, old: int, count: int, coordinates: str) -> float:
     return i * old / count if coordinates == "asymmetric" else (i + 0.5) * old / count - 0.5
 
 
+def _exact_place(
+    i: int, old: int, count: int, coordinates: str, scale: Fraction | None, box: Any
+) -> Fraction:
+    """The place of a pixel by the rules of ONNX's Resize, where the scale need not be a ratio."""
+    ratio = Fraction(count, old) if scale is None else scale
+    wide = ratio * old
+    if coordinates == "crop":
+        start, end = map(Fraction, box)
+        if count == 1:
+            return (start + end) * (old - 1) / 2
+        return start * (old - 1) + i * (end - start) * (old - 1) / (wide - 1)
+    if coordinates == "align_corners":
+        return i * (old - 1) / (wide - 1) if count > 1 else Fraction(0)
+    if coordinates == "asymmetric":
+        return i / ratio
+    place = (i + Fraction(1, 2)) / ratio - Fraction(1, 2)
+    if coordinates == "half_pixel_or_first":
+        return place if count > 1 else Fraction(0)
+    if coordinates == "half_pixel_symmetric":
+        return place + Fraction(old, 2) * (1 - count / wide)
+    return place
+
+
 def _nearest(i: int, old: int, count: int, coordinates: str, rounding: str) -> int:
     """The nearest pixel, in integers: the place is a / b."""
     a, b = {
@@ -132,6 +247,11 @@ def _nearest(i: int, old: int, count: int, coordinates: str, rounding: str) -> i
         "align_corners": (i * (old - 1), count - 1) if count > 1 else (0, 1),
         "asymmetric": (i * old, count),
     }[coordinates]
+    return _rounded(a, b, old, rounding)
+
+
+def _rounded(a: int, b: int, old: int, rounding: str) -> int:
+    """The pixel for the place a / b."""
     near = {
         "down": a // b,
         "up": -(-a // b),

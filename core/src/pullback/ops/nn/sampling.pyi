@@ -7,13 +7,21 @@ from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["affine_grid", "grid_sample", "map_coordinates", "resample"]
 Method: TypeAlias = Literal["nearest", "bilinear", "bicubic", "lanczos3", "lanczos5"]
-Coordinates: TypeAlias = Literal["half_pixel", "align_corners", "asymmetric"]
+Coordinates: TypeAlias = Literal[
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "half_pixel_symmetric",
+    "half_pixel_or_first",
+    "crop",
+]
+Aspect: TypeAlias = Literal["stretch", "not_larger", "not_smaller"]
 Rounding: TypeAlias = Literal["half_up", "half_down", "down", "up"]
 Outside: TypeAlias = Literal["constant", "nearest", "wrap", "mirror", "reflect"]
 
 def resample(
     x: TensorLike,
-    size: Sizes,
+    size: Sizes | None = None,
     *,
     method: Method = "bicubic",
     antialias: bool = False,
@@ -21,6 +29,10 @@ def resample(
     rounding: Rounding = "half_up",
     cubic: float = -0.5,
     exclude_outside: bool = True,
+    scale: Sizes | None = None,
+    aspect: Aspect = "stretch",
+    box: Any = None,
+    fill_value: float = 0.0,
     data_format: DataFormat = "channels_last",
 ) -> Tensor: ...
 def sampled(
