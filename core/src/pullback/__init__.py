@@ -104,6 +104,7 @@ from pullback.ops.searching import *
 from pullback.ops.segments import *
 from pullback.ops.selection import *
 from pullback.ops.sets import *
+from pullback.ops.several_axes import *
 from pullback.ops.slicing import *
 from pullback.ops.sorting import *
 from pullback.ops.special import *

@@ -45,6 +45,7 @@ FAMILIES = (
     "subscript",
     "sorting",
     "scattering",
+    "several_axes",
     "segments",
     "sets",
     "linalg.solvers",
