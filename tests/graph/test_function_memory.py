@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.graph.trace import FunctionTrace
 from pullback._dispatch import op
 from pullback.devices import as_device
 from pullback.dtypes import same
@@ -74,6 +75,30 @@ def test_a_trace_that_fails_keeps_no_array():
         assert tracemalloc.get_traced_memory()[0] < 1 << 19, held
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("rate", [0.1, lambda step: 0.1 / (1 + step)])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adafactor", "LAMB"])
+def test_nothing_keeps_a_trace(name, rate):
+    optimizer = getattr(pb.optimizers, name)(rate)
+    v = pb.Variable(pb.ones((4, 3)))
+
+    @pb.function
+    def step(x):
+        with pb.GradientTape() as tape:
+            loss = pb.mean((x @ v) ** 2)
+        optimizer.apply_gradients([(tape.gradient(loss, v), v)])
+        return loss
+
+    def traces():
+        gc.collect()
+        return [each for each in gc.get_objects() if type(each) is FunctionTrace]
+
+    before = traces()
+    for _ in range(2):
+        step(pb.ones((2, 4)))
+    assert len(step._all()) == 1
+    assert len(traces()) == len(before)
 
 
 @pytest.mark.parametrize("batch", [16, 256])

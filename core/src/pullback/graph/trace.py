@@ -352,6 +352,7 @@ class FunctionTrace(Trace):
         """Releases the arrays of the trace."""
         self._inputs, self._calls, self._constants = [], [], {}
         self.device.constants = {}
+        self._tables.clear()  # whose kernels are of this trace
 
     def resume(self, graph: Graph) -> None:
         """Goes on behind the calls of a graph that it has recorded."""

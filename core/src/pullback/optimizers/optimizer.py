@@ -261,6 +261,8 @@ class Optimizer(Configurable):
                 self._move_averages(self.ema_decay)
             device = variable._device
             device.backend.flush(device.native)
+        if TRACES.count:
+            self._scalars.forget()
         self._step.set(step)
 
     def _runs_alone(self, pairs: Pairs) -> bool:

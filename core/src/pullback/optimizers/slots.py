@@ -175,6 +175,10 @@ class StepScalars:
                 self._tensors[i] = _scalar(scalar, self._dtype, device)
         return self._tensors
 
+    def forget(self) -> None:
+        """Forgets the tensors, such as those of a trace, which would stay with the optimizer."""
+        self._native_dtype, self._tensors = None, []
+
 
 def _scalar(value: Scalar, dtype: DType, device: Device) -> Tensor:
     if isinstance(value, Tensor):
