@@ -118,7 +118,7 @@ NUMPY = {
     # How NumPy prints arrays is how tensors print.
     "_printing.py": {"array2string"},
     # The type of functions without a state, beside those of Python.
-    "graph/lookup.py": {"ufunc"},
+    "graph/host.py": {"ufunc"},
     # A branch that no run takes is traced for its shapes, without warnings of what it computes.
     "graph/control/subtrace.py": {"errstate"},
     # Batches are put together on the host, before they become tensors.

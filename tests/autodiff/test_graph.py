@@ -14,13 +14,13 @@ from pullback._autodiff import replay
 from pullback._codegen.source import text_of
 from pullback.devices import as_device
 from pullback.dtypes import is_complex
-from pullback.graph.check import check
 from pullback.graph.emit import emit, release_last_use
 from pullback.graph.graph import (
     Argument,
     InvalidGraphError,
     NotTraceableError,
     Value,
+    check,
     frozen,
 )
 from pullback.graph.passes import simplify as passes

@@ -15,7 +15,7 @@ import pytest
 
 import pullback as pb
 from pullback import array_api, dtypes
-from pullback.graph.check import check
+from pullback.graph.graph import check
 from pullback.plugins.compiling import as_function, compiling, require
 
 

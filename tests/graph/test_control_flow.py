@@ -9,8 +9,8 @@ import pytest
 
 import pullback as pb
 from pullback._tree import leaves
-from pullback.graph.check import check
 from pullback.graph.control.structures import form
+from pullback.graph.graph import check
 
 X = np.array([1.0, -3.0, 0.5], np.float32)
 MEAN = pb.metrics.Mean()

@@ -7,7 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback._tree import leaves
-from pullback.graph.check import check
+from pullback.graph.graph import check
 
 ROWS = np.random.default_rng(0).standard_normal((5, 3))
 W = np.random.default_rng(1).standard_normal((3, 3)) * 0.5

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.graph.check import check
 from pullback.graph.function import LIMIT
+from pullback.graph.graph import check
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

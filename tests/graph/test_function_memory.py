@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.graph.trace import FunctionTrace
 from pullback._dispatch import op
 from pullback.devices import as_device
 from pullback.dtypes import same
 from pullback.graph.running import early_writes, updates_last
+from pullback.graph.trace import FunctionTrace
 from pullback.shapes import first
 from pullback.spec import ACCUMULATED, OPS
 from pullback.tensor import Tensor

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pullback as pb
 from pullback.devices import as_device
-from pullback.graph.check import check
+from pullback.graph.graph import check
 from pullback.shapes import broadcast
 from pullback.spec import OPS
 

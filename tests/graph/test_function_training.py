@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.graph.check import check
+from pullback.graph.graph import check
 
 L, O = pb.layers, pb.optimizers  # noqa: E741
 RNG = np.random.default_rng(3)

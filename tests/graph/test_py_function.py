@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.graph.check import check
+from pullback.graph.graph import check
 
 X = np.array([1.5, -2.5, 0.5], np.float32)
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 import pullback as pb
 from pullback import errors
 from pullback.devices import as_device
-from pullback.graph.check import check
 from pullback.graph.emit import emit
+from pullback.graph.graph import check
 from pullback.graph.passes import regions
 from pullback.graph.passes.regions import Region, fuse
 

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.graph.check import check
 from pullback.graph.emit import emit
-from pullback.graph.graph import Fused
+from pullback.graph.graph import Fused, check
 from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.trace import Trace

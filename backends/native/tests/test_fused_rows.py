@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 import pullback as pb
-from pullback.graph.check import check
 from pullback.graph.emit import emit
+from pullback.graph.graph import check
 from pullback.graph.passes.regions import fuse
 from pullback_native import _native, fused_plan
 from pullback_native.loops import LOOPS

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.graph.check import check
 from pullback.graph.emit import emit
-from pullback.graph.graph import Fused
+from pullback.graph.graph import Fused, check
 from pullback.graph.passes.regions import fuse
 from pullback_native import _native, fused_plan
 from pullback_native.fusion import UNARY

@@ -45,8 +45,7 @@ from pullback.graph.graph import (
     State,
     Value,
 )
-from pullback.graph.host import Guard, Number, array_of, kind_of_value
-from pullback.graph.lookup import is_framework
+from pullback.graph.host import Guard, Number, array_of, is_framework, kind_of_value
 from pullback.graph.reads import Reads
 from pullback.graph.trace import FunctionTrace, Trace, Traced
 from pullback.ops.selection import where

@@ -14,8 +14,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from pullback.graph.host import CONTAINERS, INERT, is_a, is_plain
-from pullback.graph.lookup import UNKNOWN, Unknown
+from pullback.graph.host import CONTAINERS, INERT, UNKNOWN, Unknown, is_a, is_plain
 from pullback.graph.stack import NULL, Stack, super_of
 from pullback.tensor import Tensor
 

@@ -15,9 +15,9 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pullback._symbols import Break, HostNumber
-from pullback.graph.host import CONTAINERS, is_a, is_plain
-from pullback.graph.lookup import (
+from pullback.graph.host import (
     ABSENT,
+    CONTAINERS,
     FRAMEWORK,
     HEAP_TYPE,
     UNKNOWN,
@@ -30,10 +30,12 @@ from pullback.graph.lookup import (
     has_own,
     hides_state,
     in_python,
+    is_a,
     is_bare,
     is_data_descriptor,
     is_framework,
     is_input,
+    is_plain,
     is_simple,
     key_of,
     seen_of,

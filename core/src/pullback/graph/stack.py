@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.host import is_a, is_plain
-from pullback.graph.lookup import LOST, UNKNOWN, Unknown, in_python, is_framework_code
+from pullback.graph.host import LOST, UNKNOWN, Unknown, in_python, is_a, is_framework_code, is_plain
 from pullback.graph.reads import Reads
 
 #: What lies below a function that is called.

@@ -21,9 +21,16 @@ from pullback._symbols import Apart, Break, Late
 from pullback._tree import leaves as leaves_of
 from pullback.devices import Device
 from pullback.graph.capture import Capture
-from pullback.graph.host import Guard, contents, replace, same
+from pullback.graph.host import (
+    Guard,
+    contents,
+    has_drawn,
+    is_foreign_array,
+    replace,
+    same,
+    set_state,
+)
 from pullback.graph.joint import JointTape, differentiated
-from pullback.graph.lookup import has_drawn, is_foreign_array, set_state
 from pullback.graph.program import ARGUMENT, Program
 from pullback.graph.signature import Part, Signature, changed, device_of, refilled
 from pullback.graph.watch import Watch

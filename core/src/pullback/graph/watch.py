@@ -20,9 +20,8 @@ from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackTyp
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
-from pullback.graph.host import INERT, is_a
+from pullback.graph.host import IMPORTS, INERT, find, is_a, is_framework_code, is_iterator
 from pullback.graph.instructions import steps_of
-from pullback.graph.lookup import IMPORTS, find, is_framework_code, is_iterator
 from pullback.graph.reads import Reads
 from pullback.graph.stack import Stack, is_library
 

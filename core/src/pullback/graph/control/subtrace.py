@@ -28,8 +28,7 @@ from pullback._tree import leaves
 from pullback.devices import Device
 from pullback.dtypes import is_floating
 from pullback.graph.capture import Capture, Held
-from pullback.graph.control.call import shortened
-from pullback.graph.control.own_gradient import own_gradient
+from pullback.graph.control.call import own_gradient, shortened
 from pullback.graph.control.structures import tensors
 from pullback.graph.graph import Argument, Entry, Graph, Value
 from pullback.graph.trace import Traced

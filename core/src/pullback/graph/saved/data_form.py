@@ -28,7 +28,6 @@ from pullback._replacing import as_path, put, settle, temporary, tidy
 from pullback._symbols import HostNumber
 from pullback._tree import each
 from pullback.devices import Device
-from pullback.graph.check import check
 from pullback.graph.control.call import known_op
 from pullback.graph.graph import (
     Argument,
@@ -41,6 +40,7 @@ from pullback.graph.graph import (
     InvalidGraphError,
     State,
     Value,
+    check,
 )
 from pullback.graph.returned import ResultItems, ResultTensor
 from pullback.graph.signature import Part
