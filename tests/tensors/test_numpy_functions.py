@@ -234,11 +234,11 @@ def test_a_function_of_another_library_is_not_taken_for_numpys_of_its_name():
 def test_a_variable_that_no_tape_watches_is_a_constant():
     v = pb.Variable(X, trainable=False)
     with pb.GradientTape():
-        assert type(np.i0(v)) is np.ndarray
+        assert type(np.spacing(v)) is np.ndarray
     with pb.GradientTape() as tape:
         tape.watch(v)
-        with pytest.raises(errors.TapeError, match=r"np\.i0"):
-            np.i0(v)
+        with pytest.raises(errors.TapeError, match=r"np\.spacing"):
+            np.spacing(v)
 
 
 @pytest.mark.parametrize(

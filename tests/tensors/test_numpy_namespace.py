@@ -201,3 +201,10 @@ def test_windows(name):
     for count in (0, 1, 2, 5, 12, 100):
         found = getattr(pb.numpy, name)(count)
         np.testing.assert_allclose(found, getattr(np, name)(count), rtol=1e-6, atol=1e-7)
+
+
+def test_the_window_of_kaiser():
+    for count in (0, 1, 2, 5, 12, 100):
+        for beta in (0, 0.5, 8.6, 300.0, -3.0):
+            found = pb.numpy.kaiser(count, beta)
+            np.testing.assert_allclose(found, np.kaiser(count, beta), rtol=1e-6, atol=1e-7)

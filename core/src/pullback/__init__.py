@@ -55,6 +55,7 @@ from pullback._version import __version__
 from pullback.devices import Device, default_device, device, devices, set_default_device
 from pullback.dtypes import DType
 from pullback.ops.arithmetic import *
+from pullback.ops.bessel import *
 from pullback.ops.comparison import *
 from pullback.ops.complex import *
 from pullback.ops.conversion import *
@@ -64,6 +65,7 @@ from pullback.ops.data_types import *
 from pullback.ops.difference import *
 from pullback.ops.exponential import *
 from pullback.ops.indexing import *
+from pullback.ops.integers import *
 from pullback.ops.joining import *
 from pullback.ops.linalg.einsum import *
 from pullback.ops.linalg.linear_algebra import *

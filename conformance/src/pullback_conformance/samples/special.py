@@ -17,7 +17,7 @@ from pullback_conformance.sample import Array, Sample, call, rough, suite, wrong
 
 # SciPy's functions lose digits near zeros and in tails: these series have 50 digits.
 _DIGITS = Context(prec=50)
-_TAU = Decimal("6.2831853071795864769252867665590057683943387987502")
+TAU = Decimal("6.2831853071795864769252867665590057683943387987502")
 with localcontext(_DIGITS):
     _BERNOULLI = tuple(
         Decimal(above) / below
@@ -28,7 +28,7 @@ with localcontext(_DIGITS):
     )
 
 
-def _exactly(
+def exactly(
     function: Callable[..., Decimal], edge: Callable[..., float | None]
 ) -> Callable[..., Array]:
     """A reference from a function of one Decimal, and its values where that is not defined."""
@@ -58,7 +58,7 @@ def _elementwise(function: Callable[[float], float]) -> Callable[[Array], Array]
 
 def _erfinv(x: Decimal) -> Decimal:
     # Newton's method on the power series of erf, DLMF 7.6.1.
-    root_pi = (_TAU / 2).sqrt()
+    root_pi = (TAU / 2).sqrt()
     # The smaller tail, which a float does not round to 0.
     tail = Decimal(NormalDist().inv_cdf(float(1 - abs(x)) / 2)) / Decimal(2).sqrt()
     y = tail if x < 0 else -tail
@@ -86,7 +86,7 @@ def _is_pole(x: float) -> bool:
 def _sin_cos_pi(x: Decimal) -> tuple[Decimal, Decimal]:
     """sin(pi x) and cos(pi x), by their power series of a remainder of at most a half."""
     nearest = x.to_integral_value()
-    angle = (x - nearest) * _TAU / 2
+    angle = (x - nearest) * TAU / 2
     sine = cosine = Decimal(0)
     term = Decimal(1)
     for k in range(60):
@@ -101,12 +101,12 @@ def _sin_cos_pi(x: Decimal) -> tuple[Decimal, Decimal]:
 def _lgamma(x: Decimal) -> Decimal:
     # DLMF 5.5.3 below a half, 5.11.1 from 40 on; between, by recurrence.
     if x < Decimal("0.5"):
-        return (_TAU / 2).ln() - abs(_sin_cos_pi(x)[0]).ln() - _lgamma(1 - x)
+        return (TAU / 2).ln() - abs(_sin_cos_pi(x)[0]).ln() - _lgamma(1 - x)
     product = Decimal(1)
     while x < 40:
         product *= x
         x += 1
-    result = (x - Decimal("0.5")) * x.ln() - x + _TAU.ln() / 2 - product.ln()
+    result = (x - Decimal("0.5")) * x.ln() - x + TAU.ln() / 2 - product.ln()
     power = x
     for k, b in enumerate(_BERNOULLI, 1):
         result += b / (2 * k * (2 * k - 1) * power)
@@ -124,7 +124,7 @@ def _polygamma(x: Decimal, n: int = 0) -> Decimal:
     # DLMF 5.15.8 and 5.11.2 from 40 on; below, by recurrence; digamma by 5.5.4 below a half.
     if n == 0 and x < Decimal("0.5"):
         sine, cosine = _sin_cos_pi(x)
-        return _polygamma(1 - x) - _TAU / 2 * cosine / sine
+        return _polygamma(1 - x) - TAU / 2 * cosine / sine
     result = Decimal(0)
     while x < 40:
         result += math.factorial(n) / x ** (n + 1)
@@ -181,7 +181,7 @@ suite("erfc", _elementwise(math.erfc))(
     *_on(-2, 2, _SIGNED, _INTEGERS, _BOTH_SIGNS, rough(np.linspace(-7.0, 26.0, 100), note="line")),
     *_COMPLEX,
 )
-suite("erfinv", _exactly(_erfinv, _erfinv_edge))(
+suite("erfinv", exactly(_erfinv, _erfinv_edge))(
     *_on(
         -0.9,
         0.9,
@@ -229,8 +229,8 @@ def _largest_term(x: Array, n: int = 0) -> Array:
     return math.factorial(n) / np.abs(_fraction(x)) ** (n + 1)
 
 
-_log_gamma = _exactly(_lgamma, _lgamma_edge)
-_derivative = _exactly(_polygamma, _polygamma_edge)
+_log_gamma = exactly(_lgamma, _lgamma_edge)
+_derivative = exactly(_polygamma, _polygamma_edge)
 suite(
     "lgamma",
     _log_gamma,

@@ -38,7 +38,6 @@ IN_PLACE = {
 
 #: What to write in place of a function that has no equivalent.
 INSTEAD = {
-    "i0": "its series in ops, or a pb.custom_gradient",
     "polydiv": "np.polymul and np.polysub, which are made of ops",
     "spacing": "pb.nextafter(x, pb.inf) - x",
 }

@@ -44,7 +44,8 @@ _SAME_NAMES = """
     log10 log1p expm1 sqrt square reciprocal sin cos tan sinh cosh tanh hypot logaddexp maximum
     minimum floor ceil trunc cbrt exp2 fmod frexp heaviside ldexp logaddexp2 copysign nextafter
     signbit isfinite isinf isnan logical_and logical_or logical_not logical_xor bitwise_and
-    bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal matmul vecdot
+    bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal matmul vecdot gcd
+    lcm
 """
 
 #: Ops of NumPy's meaning under the array API standard's name.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback._numerics import ArrayNamespace, error_function, gamma_function
+from pullback._numerics import ArrayNamespace, bessel, error_function, gamma_function
 from pullback.array_api.narrowing import narrowing
 from pullback.plugins.compiling import known
 from pullback.plugins.records import Kernel
@@ -56,6 +56,7 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         return xp.astype(error_function.erf32(xp, xp.astype(x, xp.float32)), x.dtype)
 
     return {
+        "bessel_i": widest(bessel.bessel_i),
         "digamma": widest(gamma_function.digamma),
         "erf": erf,
         "erfc": widest(error_function.erfc, error_function.erfc32),

@@ -38,7 +38,7 @@ from pullback_numpy.kernels import (
 # Kernels that run Python code of NumPy, whose warnings the plugin's filter does not catch.
 _LOUD = (
     *("cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "qr", "slogdet", "solve"),
-    *("svd", "svdvals", "tensordot", "digamma", "lgamma", "polygamma"),
+    *("svd", "svdvals", "tensordot", "bessel_i", "digamma", "lgamma", "polygamma"),
     *(name for name in array_api.kernels(np) if "fft" in name),
 )
 
