@@ -80,7 +80,7 @@ LEVELS = (
     ("_dispatch",),
     ("ops", "linalg", "fft", "_namespace.info", "_numpy", "numpy"),
     ("graph", "_autodiff", "_batching"),
-    ("variable", "state", "random", "_namespace.defaults", "_einops"),
+    ("variable", "state", "random", "_distributions", "_namespace.defaults", "_einops"),
     ("layers", "losses", "metrics", "optimizers", "data", "training", "distributed"),
     ("checkpoint", "summary", "callbacks"),
     ("cli", "compat"),

@@ -7,9 +7,22 @@ import threading
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import pullback as pb
 from pullback._numerics.philox import philox
+
+
+def fits(x, distribution):
+    """Whether counts of integers are those that are expected, by the test of chi square."""
+    values = np.arange(x.max() + 2)
+    expected = distribution.pmf(values) * x.size
+    often = expected > 5
+    found = np.bincount(x, minlength=values.size)
+    rest = max(x.size - expected[often].sum(), 1e-6)
+    terms = (found[often] - expected[often]) ** 2 / expected[often]
+    total = terms.sum() + (found[~often].sum() - rest) ** 2 / max(rest, 1)
+    return stats.chi2(max(often.sum(), 1)).sf(total) > 1e-3
 
 
 class TestState:
@@ -166,6 +179,57 @@ class TestDistributions:
         assert x.min() >= 0
         assert abs(x.mean() / (2 * alpha) - 1) < 0.02
         assert abs(x.var() / (4 * alpha) - 1) < 0.05
+
+    @pytest.mark.parametrize("mean", [0.3, 3.0, 9.99, 10.0, 25.0, 400.0])
+    def test_poisson(self, mean):
+        x = pb.Generator(7).poisson((self.n,), mean).numpy()
+        assert x.dtype == np.int32
+        assert fits(x, stats.poisson(mean))
+
+    @pytest.mark.parametrize(
+        ("count", "p"), [(1, 0.3), (30, 0.2), (30, 0.8), (100, 0.5), (1000, 0.001), (500, 0.97)]
+    )
+    def test_binomial(self, count, p):
+        x = pb.Generator(7).binomial((self.n,), count, p).numpy()
+        assert 0 <= x.min() <= x.max() <= count
+        assert fits(x, stats.binom(count, p))
+
+    @pytest.mark.parametrize(("alpha", "beta"), [(0.5, 0.5), (2.0, 3.0), (0.1, 4.0), (100.0, 1.0)])
+    def test_beta(self, generator, alpha, beta):
+        x = generator.beta((20_000,), alpha, beta, dtype="float64").numpy()
+        assert stats.kstest(x, stats.beta(alpha, beta).cdf).pvalue > 1e-3
+
+    def test_parameters_far_out(self, generator):
+        x = generator.poisson((self.n,), 1e9, dtype="float64").numpy()
+        assert abs((x - 1e9).mean()) < 4 * math.sqrt(1e9 / self.n)
+        assert abs(x.var() / 1e9 - 1) < 0.02
+        y = generator.binomial((self.n,), 1e9, 0.9, dtype="float64").numpy()
+        assert abs((y - 9e8).mean()) < 4 * math.sqrt(9e7 / self.n)
+        assert abs(y.var() / 9e7 - 1) < 0.02
+        # Both numbers of the quotient are too small for a float.
+        z = generator.beta((self.n,), 1e-6, 1e-6).numpy()
+        assert 0 <= z.min() <= z.max() <= 1
+        assert abs(z.mean() - 0.5) < 0.02
+
+    def test_parameters_broadcast_and_are_checked(self, generator):
+        assert generator.poisson(mean=np.array([0.0, 50.0])).tolist()[0] == 0
+        assert generator.binomial(count=np.array([[0], [3]]), p=[0.0, 1.0]).tolist() == [
+            [0, 0],
+            [0, 3],
+        ]
+        assert generator.beta(alpha=np.ones((2, 1)), beta=np.ones(3)).shape == (2, 3)
+        assert generator.poisson((0, 3), 2.0).shape == (0, 3)
+        for wrong in (
+            lambda: generator.poisson((2,), -1.0),
+            lambda: generator.poisson((2,), math.inf),
+            lambda: generator.binomial((2,), -1, 0.5),
+            lambda: generator.binomial((2,), 3, 1.5),
+            lambda: generator.binomial((2,), 3, math.nan),
+            lambda: generator.beta((2,), 0.0, 1.0),
+            lambda: generator.beta((2,), 1.0, math.nan),
+        ):
+            with pytest.raises(pb.errors.InputValueError):
+                wrong()
 
     def test_exponential(self, generator):
         x = generator.exponential((self.n,), 3.0).numpy()

@@ -18,29 +18,26 @@ from typing import TYPE_CHECKING, Any
 from pullback import _hints, dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, capturing, reject_making, reject_use
+from pullback._distributions import Distributions, parameter
 from pullback._numerics.philox import philox
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
-from pullback.ops.arithmetic import add, clip, maximum, minimum, multiply, subtract
+from pullback.ops.arithmetic import add, clip, minimum, multiply, subtract
 from pullback.ops.comparison import less
-from pullback.ops.creation import arange, full, ones, zeros
+from pullback.ops.creation import arange, full
 from pullback.ops.cumulative import cumulative_sum
-from pullback.ops.exponential import exp, log, log1p, sqrt
+from pullback.ops.exponential import exp, log1p
 from pullback.ops.indexing import take
 from pullback.ops.manipulation import moveaxis
 from pullback.ops.precision import widest
 from pullback.ops.random import dropout as _dropout
 from pullback.ops.random import random_bits, random_normal, random_uniform, words_of
-from pullback.ops.reductions import all as all_of
-from pullback.ops.reductions import any as any_of
 from pullback.ops.reductions import count_nonzero as count
 from pullback.ops.reductions import max as amax
 from pullback.ops.searching import searchsorted
-from pullback.ops.selection import where
 from pullback.ops.sorting import argsort, sort
 from pullback.ops.special import erfinv
 from pullback.shapes import (
-    Shape,
     ShapeLike,
     as_int,
     as_shape,
@@ -55,6 +52,8 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = [
     "Generator",
     "bernoulli",
+    "beta",
+    "binomial",
     "categorical",
     "default_generator",
     "dropout",
@@ -63,6 +62,7 @@ __all__ = [
     "integers",
     "normal",
     "permutation",
+    "poisson",
     "seed",
     "truncated_normal",
     "uniform",
@@ -75,7 +75,7 @@ _WORD = (1 << 64) - 1
 _LONG = 512
 
 
-class Generator:
+class Generator(Distributions):
     """A generator of random tensors, with a fixed key and a counter that advances.
 
     Threads may share it. For numbers that do not depend on the order of threads, give each thread
@@ -257,9 +257,9 @@ class Generator:
         """
         z = self._draw(random_normal, shape, dtype, device)
         if not (type(stddev) in (int, float) and stddev == 1):
-            z = z * _parameter(stddev, "stddev")
+            z = z * parameter(stddev, "stddev")
         if not (type(mean) in (int, float) and mean == 0):
-            z = z + _parameter(mean, "mean")
+            z = z + parameter(mean, "mean")
         return z
 
     @shape_first
@@ -302,7 +302,7 @@ class Generator:
     ) -> Tensor:
         """Exponentially distributed numbers of mean `scale`."""
         u = self._draw(random_uniform, shape, dtype, device)
-        drawn: Tensor = -log1p(-u) * _parameter(scale, "scale")
+        drawn: Tensor = -log1p(-u) * parameter(scale, "scale")
         return drawn
 
     @shape_first
@@ -408,58 +408,6 @@ class Generator:
             found = minimum(count(sums <= u * total, axis=-1), count(sums < total, axis=-1))
         return found.astype(dtypes.DEFAULT_INT if dtype is None else dtype)
 
-    @shape_first
-    def gamma(
-        self,
-        shape: ShapeLike | None = None,
-        alpha: TensorLike = 1.0,
-        scale: TensorLike = 1.0,
-        *,
-        dtype: DTypeLike | None = None,
-        device: DeviceLike | None = None,
-    ) -> Tensor:
-        """Gamma-distributed numbers (Marsaglia and Tsang, 2000).
-
-        Args:
-            shape: the shape of the result; that of alpha by default.
-            alpha: the shape parameter, positive.
-            scale: the scale parameter.
-            dtype: a real floating dtype; the default one if not given.
-            device: the device of the result.
-
-        >>> bool(pb.all(pb.Generator(7).gamma((100,), 0.5) >= 0))
-        True
-
-        Raises:
-            InputValueError: for an alpha that is not positive and finite.
-        """
-        wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
-        # Parameters are constants: no gradient flows into them.
-        place = None if device is None else as_device(device)
-        concentration = from_any(alpha, None, place).astype(wide)
-        # For any other alpha each round would reject all, for ever.
-        if not bool(all_of((concentration > 0) & (concentration < math.inf))):
-            raise errors.InputValueError(f"gamma: alpha must be positive and finite, got {alpha}")
-        size: Shape = concentration.shape if shape is None else as_shape(shape)
-        boosted = where(concentration < 1, concentration + 1, concentration)
-        d = boosted - 1.0 / 3.0
-        c = 1.0 / sqrt(d * 9.0)
-        result = zeros(size, dtype=wide, device=device)
-        open_ = ones(size, dtype=dtypes.bool_, device=device)
-        while bool(any_of(open_)):  # each round rejects less than 5 %
-            z = self.normal(size, dtype=wide, device=device)
-            v = (z * c + 1) ** 3
-            u = 1 - self.uniform(size, dtype=wide, device=device)
-            safe = where(v > 0, v, 1)
-            good = (v > 0) & (log(u) < z * z * 0.5 + d * (1 - safe + log(safe)))
-            result = where(open_ & good, d * safe, result)
-            open_ = open_ & ~good
-        # Gamma(a) = Gamma(a + 1) U^(1/a) for a < 1.
-        u = 1 - self.uniform(size, dtype=wide, device=device)
-        small = result * exp(log(u) / minimum(maximum(concentration, 1e-30), 1))
-        scaled: Tensor = where(concentration < 1, small, result) * _parameter(scale, "scale")
-        return scaled
-
     def permutation(self, x: int | TensorLike, *, axis: int = 0) -> Tensor:
         """A random permutation of the integers below x, or of the slices of a tensor along axis.
 
@@ -516,6 +464,8 @@ default_generator = Generator()
 
 seed = default_generator.seed
 bernoulli = default_generator.bernoulli
+beta = default_generator.beta
+binomial = default_generator.binomial
 categorical = default_generator.categorical
 dropout = default_generator.dropout
 exponential = default_generator.exponential
@@ -523,6 +473,7 @@ gamma = default_generator.gamma
 integers = default_generator.integers
 normal = default_generator.normal
 permutation = default_generator.permutation
+poisson = default_generator.poisson
 truncated_normal = default_generator.truncated_normal
 uniform = default_generator.uniform
 
@@ -537,17 +488,3 @@ def _of_items(device: Device) -> Device:
         if not run.draws_alike and run.device.stands_on(device):
             device = run.device
     return device
-
-
-def _parameter(value: Any, name: str) -> Any:
-    """Returns a parameter of a distribution, if a tensor can be multiplied by it.
-
-    Raises:
-        InputTypeError: for what is neither a number nor an array of numbers.
-    """
-    if not isinstance(value, (int, float)):
-        try:
-            from_any(value)
-        except errors.ConversionError as error:
-            raise errors.InputTypeError(f"{name} must be numbers: {error}") from None
-    return value
