@@ -92,6 +92,14 @@ def test_what_it_does_not_have_says_what_to_write(call, error, words):
         call()
 
 
+def test_fills_with_tensors():
+    x = pb.asarray([1.0, 2.0])
+    assert pb.numpy.full((3, 2), x).tolist() == [[1.0, 2.0]] * 3
+    assert pb.numpy.full((2,), 1.5, dtype="int32").tolist() == [1, 1]
+    gradient = pb.grad(lambda x: pb.sum(pb.numpy.full((3, 2), x)))(x)
+    assert gradient.tolist() == [3.0, 3.0]
+
+
 def test_is_recorded_batched_and_captured():
     def f(x):
         return pb.numpy.average(pb.numpy.clip(x, 0.2, None), weights=[1.0, 2.0, 1.0])

@@ -14,7 +14,7 @@ from pullback._numerics.philox import philox
 
 
 def fits(x, distribution):
-    """Whether counts of integers are those that are expected, by the test of chi square."""
+    """Returns whether counts of integers are those that are expected, by the test of chi square."""
     values = np.arange(x.max() + 2)
     expected = distribution.pmf(values) * x.size
     often = expected > 5

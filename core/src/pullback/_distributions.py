@@ -207,7 +207,8 @@ class Distributions:
         concentration = _positive(from_any(alpha, None, place).astype(wide), "gamma: alpha", alpha)
         size: Shape = concentration.shape if shape is None else as_shape(shape)
         result, power = _gamma(broadcast_to(concentration, size), *self._numbers(size, wide, place))
-        return result * exp(power) * parameter(scale, "scale")
+        scaled: Tensor = result * exp(power) * parameter(scale, "scale")
+        return scaled
 
     def _numbers(
         self, size: Shape, dtype: DType, device: Device | None

@@ -21,7 +21,15 @@ from pullback.ops.linalg.linear_algebra import (
     vecdot,
 )
 from pullback.ops.linalg.norms import matrix_norm, vector_norm
-from pullback.ops.linalg.solvers import cholesky, det, inv, matrix_power, slogdet, solve
+from pullback.ops.linalg.solvers import (
+    cholesky,
+    det,
+    inv,
+    matrix_power,
+    slogdet,
+    solve,
+    solve_triangular,
+)
 from pullback.ops.manipulation import matrix_transpose
 
 __all__ = [
@@ -44,6 +52,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_triangular",
     "svd",
     "svdvals",
     "tensordot",

@@ -61,6 +61,28 @@ suite("solve", np.linalg.solve)(
     wrong(errors.ShapeError, normal(3, 3), normal(2, 3)),
     wrong(errors.InputValueError, np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([1.0, 1.0])),
 )
+
+
+def _triangular(x1: Array, x2: Array, *, upper: bool = False, unit_diagonal: bool = False) -> Any:
+    triangle = np.triu(x1) if upper else np.tril(x1)
+    if unit_diagonal:
+        triangle = np.where(np.eye(x1.shape[-1], dtype=bool), 1, triangle)
+    return np.linalg.solve(triangle, x2)
+
+
+suite("solve_triangular", _triangular)(
+    call(regular(3, 3), normal(3)),
+    call(regular(3, 3), normal(3, 2), upper=True),
+    call(regular(3, 3) / 3, normal(3, 2), unit_diagonal=True),
+    call(regular(2, 3, 3) / 3, normal(3), upper=True, unit_diagonal=True, note="one for all"),
+    call(regular(2, 1, 3, 3), normal(4, 3, 2), note="broadcast"),
+    call(cregular(3, 3), cnormal(3, 2, seed=3), upper=True),
+    call(regular(3, 3), normal(3, 0), note="no right sides"),
+    call(normal(0, 3, 3), normal(3), note="no matrices"),
+    wrong(errors.ShapeError, normal(2, 3), normal(2)),
+    wrong(errors.ShapeError, normal(3, 3), normal(2, 3)),
+    wrong(errors.InputValueError, np.array([[0.0, 2.0], [2.0, 4.0]]), np.array([1.0, 1.0])),
+)
 suite("inv", np.linalg.inv)(*_SQUARE, *NOT_SQUARE, _SINGULAR)
 suite("matrix_power", lambda x, *, n: np.linalg.matrix_power(x, n))(
     *(

@@ -297,7 +297,7 @@ def products(call: BatchedOp, x1: Batched, x2: Batched) -> Tensor:
     return _on_matrices(call, (x1, left), (x2, right))
 
 
-@batches("solve")
+@batches("solve", "solve_triangular")
 def solved(call: BatchedOp, x1: Batched, x2: Batched) -> Tensor:
     """Systems of each item; a vector is a matrix of one column meanwhile."""
     right = (*x2.shape, 1) if len(x2.shape) == 1 else x2.shape

@@ -218,9 +218,7 @@ _RANDOM = {
     "split fold_in": "write `pb.Generator(1)`: each generator has its own stream",
     "multinomial":
         "write `pb.random.categorical(pb.log(p))`: it takes logits, not probabilities",
-    "binomial": "write `pb.random.bernoulli((2, 3), 0.5)`",
-    "beta dirichlet poisson laplace":
-        "not here: `pb.random.gamma` and `pb.random.uniform` make them",
+    "dirichlet laplace": "not here: `pb.random.gamma` and `pb.random.uniform` make them",
     "stateless_normal": "write `pb.Generator(0).normal((2, 3))`",
     "truncated": "write `pb.random.truncated_normal((2, 3))`",
 }  # fmt: skip

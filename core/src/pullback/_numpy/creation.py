@@ -62,8 +62,10 @@ def _(shape: ShapeLike, dtype: DTypeLike | None = None) -> Any:
 
 
 @routed("full")
-def _(shape: ShapeLike, fill_value: complex, dtype: DTypeLike | None = None) -> Any:
-    return full(shape, fill_value, dtype=dtype)
+def _(shape: ShapeLike, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Any:
+    if isinstance(fill_value, (bool, int, float, complex)):
+        return full(shape, fill_value, dtype=dtype)
+    return broadcast_to(asarray(fill_value, dtype=dtype), shape)
 
 
 @routed("eye")

@@ -38,7 +38,8 @@ def bessel_i(x: Tensor, /, n: int, *, scaled: bool = False) -> Tensor:
     [1.0, 1.2660658359527588]
     """
     wide = x.astype(widest(x.device))
-    return bessel.bessel_i(NAMESPACE, wide, n=n, scaled=scaled).astype(x.dtype)
+    found: Tensor = bessel.bessel_i(NAMESPACE, wide, n=n, scaled=scaled)
+    return found.astype(x.dtype)
 
 
 @bessel_i.vjp("x")

@@ -19,13 +19,14 @@ from pullback.ops.exponential import exp
 from pullback.ops.joining import concat
 from pullback.ops.linalg.linear_algebra import diagonal, matmul, trace
 from pullback.ops.manipulation import broadcast_to, reshape
-from pullback.ops.patterns import eye, tril
+from pullback.ops.patterns import eye, tril, triu
+from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import prod, sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, Tier
 from pullback.tensor import Tensor
 
-__all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve"]
+__all__ = ["cholesky", "det", "inv", "matrix_power", "slogdet", "solve", "solve_triangular"]
 
 
 def square(x: Shape, **_: object) -> Shape:
@@ -108,6 +109,78 @@ def _(
         shape = (*shape, 1)
     by_x2 = solve(x1.mT, g)
     by_x1 = unbroadcast(-matmul(by_x2, out.mT), x1.shape) if wanted[0] else None
+    return by_x1, reshape(unbroadcast(by_x2, shape), tuple(x2_shape)) if wanted[1] else None
+
+
+#: Triangles up to this size are solved at once, larger ones by halves.
+_BLOCK = 64
+
+
+@op(shape=_solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+def solve_triangular(
+    x1: Tensor, x2: Tensor, /, *, upper: bool = False, unit_diagonal: bool = False
+) -> Tensor:
+    """The solution x of x1 @ x = x2, for triangular x1, by forward or back substitution.
+
+    Golub and Van Loan, "Matrix computations" (2013), 3.1: half of the unknowns first, then the
+    others without what those contribute.
+
+    Args:
+        x1: square matrices (..., n, n), of which one triangle is read.
+        x2: (..., n, k), or a vector (n,); stacks broadcast.
+        upper: whether the upper triangle is read, or the lower one.
+        unit_diagonal: whether ones stand for the diagonal, which is not read then.
+
+    Raises:
+        ShapeError: for matrices that are not square, and right sides that do not fit.
+        InputValueError: for a 0 on the diagonal.
+
+    >>> pb.linalg.solve_triangular([[2.0, 9.0], [1.0, 4.0]], [2.0, 9.0]).tolist()
+    [1.0, 2.0]
+    >>> pb.linalg.solve_triangular([[2.0, 1.0], [9.0, 4.0]], [4.0, 8.0], upper=True).tolist()
+    [1.0, 2.0]
+    """
+    shape, n = _solved(x1.shape, x2.shape), x1.shape[-1]
+    triangle = (triu if upper else tril)(widened(x1))
+    if unit_diagonal:
+        triangle = where(eye(n, dtype=dtypes.bool_, device=x1.device), 1, triangle)
+    right = widened(x2)
+    columns = reshape(right, (n, 1)) if x2.ndim == 1 else right
+    return narrowed(reshape(_substituted(triangle, columns, upper), shape), x2)
+
+
+def _substituted(x1: Tensor, x2: Tensor, upper: bool) -> Tensor:
+    n = x1.shape[-1]
+    if n <= _BLOCK:
+        return solve(x1, x2)
+    half = n // 2
+    ends = (slice(half), slice(half, None))
+    first, second = reversed(ends) if upper else ends
+    known = _substituted(x1[..., first, first], x2[..., first, :], upper)
+    rest = x2[..., second, :] - matmul(x1[..., second, first], known)
+    other = _substituted(x1[..., second, second], rest, upper)
+    return concat([other, known] if upper else [known, other], axis=-2)
+
+
+@solve_triangular.vjp("x1", "x2")
+def _(
+    g: Tensor,
+    x1: Tensor,
+    out: Tensor,
+    x2_shape: Shape,
+    upper: bool,
+    unit_diagonal: bool,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    shape = tuple(x2_shape)
+    if len(shape) == 1:
+        g, out = reshape(g, (*g.shape, 1)), reshape(out, (*out.shape, 1))
+        shape = (*shape, 1)
+    by_x2 = solve_triangular(x1.mT, g, upper=not upper, unit_diagonal=unit_diagonal)
+    by_x1 = None
+    if wanted[0]:
+        by_x1 = unbroadcast(-matmul(by_x2, out.mT), x1.shape)
+        by_x1 = triu(by_x1, int(unit_diagonal)) if upper else tril(by_x1, -int(unit_diagonal))
     return by_x1, reshape(unbroadcast(by_x2, shape), tuple(x2_shape)) if wanted[1] else None
 
 
