@@ -126,7 +126,7 @@ def solve_triangular(
     others without what those contribute.
 
     Args:
-        x1: square matrices (..., n, n), of which one triangle is read.
+        x1: square matrices (..., n, n); one triangle is read.
         x2: (..., n, k), or a vector (n,); stacks broadcast.
         upper: whether the upper triangle is read, or the lower one.
         unit_diagonal: whether ones stand for the diagonal, which is not read then.
