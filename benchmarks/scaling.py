@@ -7,17 +7,23 @@ Starts ranks by `pullback launch`, so it needs a communicator (`pip install "pul
 rank has the same number of items. The model of a step:
 
     computing + the part of communication that the backward pass does not hide
-    communication = 2 (n - 1)/n bytes / bandwidth + 2 (n - 1) buckets latency       (a ring)
+    communication = 2 (n - 1)/n bytes / bandwidth + 2 log2(n) buckets latency
 
-Latency and bandwidth are fitted to sums of many sizes on 2 ranks, computing to steps on 1. Steps on
-2 and 4 ranks check it: ranks beyond the cores of the machine take turns, so the model multiplies
-computing by ranks / cores there. The picture is of a cluster where each rank has its own core.
+as for the halving and doubling by which libraries of MPI add large vectors (Thakur, Rabenseifner
+and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
+Latency is that of small sums on 2 ranks, and bandwidth that of large ones; both have a bucket's
+copy in them. Computing is measured on each number of ranks, by steps without a word to the others
+that take turns with those of all: what cores take from each other, in caches and memory, is no part
+of communication. Steps on 2 and 4 ranks check the model. In shared memory communication is work of
+the same cores, so ranks beyond them take turns with it, and nothing is hidden. The picture is of a
+cluster where each rank has its own core.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -27,8 +33,9 @@ from pathlib import Path
 import numpy as np
 
 import pullback as pb
+from pullback.distributed.collectives import begin_all_reduce, finish_all_reduce
 
-SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
+SMALL, LARGE = (1 << 10, 1 << 12, 1 << 14), (1 << 22, 1 << 23, 1 << 24)
 
 
 def mlp_wide() -> tuple[pb.Model, tuple[int, ...]]:
@@ -48,15 +55,29 @@ def cnn() -> tuple[pb.Model, tuple[int, ...]]:
 MODELS = {"mlp_wide": mlp_wide, "cnn": cnn}
 
 
-def best(function, rounds: int) -> float:
-    """The least seconds of a call, after two that do not count."""
-    times = []
+def best(rounds: int, *functions, until_all: bool = False) -> list[float]:
+    """The least seconds of each function, which take turns, after two rounds that do not count.
+
+    Args:
+        rounds: how many turns each takes.
+        functions: what is measured.
+        until_all: whether a turn ends when all ranks are there.
+    """
+    times = [[] for _ in functions]
     for _ in range(rounds + 2):
-        pb.distributed.barrier()
-        begin = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - begin)
-    return min(times[2:])
+        for function, own in zip(functions, times, strict=True):
+            pb.distributed.barrier()
+            begin = time.perf_counter()
+            function()
+            if until_all:
+                pb.distributed.barrier()
+            own.append(time.perf_counter() - begin)
+    return [min(own[2:]) for own in times]
+
+
+def bucket(array: pb.Tensor) -> None:
+    """Sums a bucket of gradients."""
+    finish_all_reduce(begin_all_reduce([array], in_pairs=False, beside=False, items=1))
 
 
 def on_ranks(rounds: int) -> None:
@@ -69,20 +90,24 @@ def on_ranks(rounds: int) -> None:
         rng = np.random.default_rng(pb.distributed.rank())
         x = pb.asarray(rng.normal(size=(items, *shape)).astype("float32"))
         y = pb.asarray(rng.integers(0, 10, items))
-        optimizer = pb.distributed.DataParallel(pb.optimizers.SGD(1e-3))
+        optimizers = pb.optimizers.SGD(1e-3), pb.distributed.DataParallel(pb.optimizers.SGD(1e-3))
 
         def loss(model=model, x=x, y=y):
             return pb.losses.sparse_softmax_cross_entropy(y, model(x))
 
-        step = pb.function(lambda optimizer=optimizer, loss=loss: optimizer.minimize(loss))
-        seconds = best(lambda step=step: float(step()), rounds)
+        steps = [
+            pb.function(lambda optimizer=optimizer, loss=loss: optimizer.minimize(loss))
+            for optimizer in optimizers
+        ]
+        calls = [lambda step=step: float(step()) for step in steps]
+        apart, seconds = best(rounds, *calls, until_all=True)
         sizes = [v.size for v in model.trainable_variables]
-        found[name] = {"seconds": seconds, "bytes": 4 * sum(sizes)}
+        found[name] = {"apart": apart, "seconds": seconds, "bytes": 4 * sum(sizes)}
     if pb.distributed.size() == 2:
         sums = {}
-        for size in SIZES:
+        for size in SMALL + LARGE:
             array = pb.zeros(size // 4)
-            sums[size] = best(lambda array=array: pb.distributed.all_reduce(array), rounds)
+            (sums[size],) = best(rounds, lambda array=array: bucket(array))
         found["sums"] = sums
     if pb.distributed.rank() == 0:
         print("measured", json.dumps(found), flush=True)
@@ -104,28 +129,26 @@ class Model:
     """The cost of a step, with a latency and a bandwidth that were fitted."""
 
     def __init__(self, sums: dict[str, float]) -> None:
-        sizes = np.array([float(size) for size in sums])
-        times = np.array([*sums.values()])
-        # On two ranks a ring sends bytes + 2 messages; relative errors count alike.
-        matrix = np.stack([np.full_like(sizes, 2.0), sizes], axis=1) / times[:, None]
-        latency, per_byte = np.linalg.lstsq(matrix, np.ones(len(times)), rcond=None)[0]
-        self.latency, self.per_byte = max(float(latency), 1e-7), float(per_byte)
+        # Two ranks send two messages, each of half the bytes.
+        self.latency = float(np.mean([sums[str(size)] for size in SMALL])) / 2
+        self.per_byte = float(np.median([sums[str(size)] / size for size in LARGE]))
 
     def step(self, computing: float, size: int, ranks: int, cores: float, hidden: float) -> float:
         """The seconds of a step.
 
         Args:
-            computing: the seconds of a step on one rank.
+            computing: the seconds of a step that does not communicate.
             size: the bytes of all gradients.
             ranks: the number of ranks.
             cores: the number of ranks that compute at the same time.
             hidden: the part of the backward pass, two thirds of computing, that can hide buckets.
         """
-        computing *= max(1.0, ranks / cores)
         if ranks == 1:
             return computing
         buckets = 1 + -(-max(size - (1 << 20), 0) // (25 << 20))
-        wire = 2 * (ranks - 1) * (size / ranks * self.per_byte + buckets * self.latency)
+        wire = 2 * (ranks - 1) / ranks * size * self.per_byte
+        wire += 2 * math.log2(ranks) * buckets * self.latency
+        wire *= max(1.0, ranks / cores)
         return computing + max(wire - hidden * computing * 2 / 3, wire / buckets)
 
 
@@ -141,9 +164,7 @@ def draw(path: Path, found: dict) -> None:
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6))
     for name in MODELS:
         one = found["1"][name]
-        drawn = [
-            one["seconds"] / model.step(one["seconds"], one["bytes"], n, n, 0.9) for n in ranks
-        ]
+        drawn = [one["apart"] / model.step(one["apart"], one["bytes"], n, n, 0.9) for n in ranks]
         axes.plot(ranks, drawn, marker=".", label=name)
     axes.set_xscale("log", base=2)
     axes.set_xticks(ranks, [f"{n:,}" for n in ranks])
@@ -161,11 +182,12 @@ def report(found: dict, cores: float) -> None:
     for name in MODELS:
         one = found["1"][name]
         for ranks in ("1", "2", "4"):
-            seconds = found[ranks][name]["seconds"]
-            said = model.step(one["seconds"], one["bytes"], int(ranks), cores, 0.0)
-            rate = int(ranks) * one["seconds"] / seconds
-            print(f"{name:9} {ranks} ranks: {seconds * 1e3:7.2f} ms, model {said * 1e3:7.2f} ms; "
-                  f"{rate:.2f} of one rank")  # fmt: skip
+            own = found[ranks][name]
+            seconds, apart = own["seconds"], own["apart"]
+            said = model.step(apart, one["bytes"], int(ranks), cores, 0.0)
+            rate = int(ranks) * one["apart"] / seconds
+            print(f"{name:9} {ranks} ranks: {seconds * 1e3:7.2f} ms, apart {apart * 1e3:7.2f} ms, "
+                  f"model {said * 1e3:7.2f} ms; {rate:.2f} of one rank")  # fmt: skip
 
 
 def main() -> None:

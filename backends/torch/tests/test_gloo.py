@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-AGREEMENT = Path(__file__).parents[3] / "tests/distributed/agreement.py"
+ROOT = Path(__file__).parents[3]
+sys.path.append(str(ROOT / "tests/distributed"))
+import on_ranks  # noqa: E402
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PULLBACK_COMMUNICATOR": "gloo"}
 LIMIT = 5.0
 
@@ -52,23 +55,13 @@ def test_conforms(device, tmp_path):
 @pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
 @pytest.mark.parametrize("sums", ["exact", "plain"])
 def test_training_is_that_of_one_process(model, sums):
-    losses = {}
-    for ranks in (1, 2, 4):
-        found = start(ranks, AGREEMENT, model, sums)
-        assert found.returncode == 0, found.stderr
-        (line,) = (line for line in found.stdout.splitlines() if line.startswith("losses"))
-        losses[ranks] = [float(number) for number in line.split()[1:]]
-    for ranks in (2, 4):
-        assert len(losses[ranks]) == 52
-        assert losses[ranks] == pytest.approx(losses[1], rel=1e-6)
+    on_ranks.check_training(start, model, sums)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_exact_sums_have_the_bits_of_one_process_that_adds_pieces_in_pairs(ranks):
-    found = start(ranks, AGREEMENT, "pieces")
-    assert found.returncode == 0, found.stderr
-    assert "".join(found.stdout.split()) == "same" * ranks
+    on_ranks.check_pieces(start, ranks)
 
 
 FAILURES = {
@@ -125,7 +118,7 @@ def test_ranks_need_an_address():
 
 @pytest.mark.slow
 def test_actors_of_ray_are_ranks():
-    path = AGREEMENT.parents[2] / "examples/ray_actors.py"
+    path = ROOT / "examples/ray_actors.py"
     found = subprocess.run(
         [sys.executable, str(path), "--ranks", "2"], capture_output=True, text=True, timeout=240
     )

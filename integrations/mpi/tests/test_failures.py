@@ -122,9 +122,9 @@ def whole(program, tmp_path_factory):
     return losses
 
 
-def launch(program, folder, ranks, *options, kind="none", victim=0, when=0, amid=0):
+def launch(program, folder, ranks, *options, kind="none", victim=0, when=0, amid=0, epochs=EPOCHS):
     command = [sys.executable, "-P", "-m", "pullback", "launch", "-n", str(ranks), *options]
-    command += [str(program), str(folder), kind, *map(str, (victim, when, amid, EPOCHS))]
+    command += [str(program), str(folder), kind, *map(str, (victim, when, amid, epochs))]
     # The shell's number is that of the command, which takes its place.
     shell = ["sh", "-c", 'LAUNCHER=$$ exec "$@"', "sh"]
     found = subprocess.run(
@@ -199,6 +199,14 @@ def test_restarts(kind, program, whole, tmp_path):
     assert "restart 1 of 2" in found.stderr
     assert "restart 2 of 2" not in found.stderr
     assert losses_of(found) == whole(2)
+
+
+def test_a_run_goes_on_with_fewer_and_fewer_ranks(program, whole, tmp_path):
+    assert launch(program, tmp_path, 4, kind="kill", victim=3, when=14).returncode != 0
+    for ranks, epochs in ((2, EPOCHS - 1), (1, EPOCHS)):
+        found = launch(program, tmp_path, ranks, epochs=epochs)
+        assert found.returncode == 0, found.stderr
+        assert losses_of(found) == pytest.approx(whole(1)[:epochs], abs=1e-5)
 
 
 @pytest.mark.parametrize("way", ["os._exit(0)", "sys.exit(0)"])
