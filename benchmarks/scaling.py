@@ -11,11 +11,12 @@ rank has the same number of items. The model of a step:
 
 as for the halving and doubling by which libraries of MPI add large vectors (Thakur, Rabenseifner
 and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
+
 Latency is that of small sums on 2 ranks, and bandwidth that of large ones; both have a bucket's
 copy in them. Computing is measured on each number of ranks, by steps without a word to the others
-that take turns with those of all: what cores take from each other, in caches and memory, is no part
-of communication. Steps on 2 and 4 ranks check the model. In shared memory communication is work of
-the same cores, so ranks beyond them take turns with it, and nothing is hidden. The picture is of a
+that take turns with those of all: what cores take from each other, in caches and memory, is not
+communication. Steps on 2 and 4 ranks check the model. In shared memory communication is work of the
+same cores, so ranks beyond them take turns with it, and nothing is hidden. The picture is of a
 cluster where each rank has its own core.
 """
 

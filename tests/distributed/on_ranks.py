@@ -1,4 +1,4 @@
-"""What the tests of communicators on processes share: they run it on ranks that they start."""
+"""Checks that tests of MPI and of gloo share, on ranks that they start."""
 
 from __future__ import annotations
 
