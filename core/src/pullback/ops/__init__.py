@@ -59,6 +59,7 @@ FAMILIES = (
     "nn.losses",
     "nn.convolution",
     "nn.convolution_transpose",
+    "nn.integer_products",
     "nn.pooling",
     "nn.unpooling",
     "nn.adaptive_pooling",

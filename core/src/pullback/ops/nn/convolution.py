@@ -87,7 +87,7 @@ def canonical_convolution(
     }  # fmt: skip
 
 
-def _conv_shape(
+def conv_shape(
     x: Shape,
     kernel: Shape,
     *,
@@ -103,7 +103,7 @@ def _conv_shape(
     return image_shape(x[0], out, kernel[-1], data_format)
 
 
-@op(shape=_conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=canonical_convolution)
+@op(shape=conv_shape, dtype=real_floating, accuracy=ACCUMULATED, normalize=canonical_convolution)
 def conv(
     x: Tensor,
     kernel: Tensor,
@@ -137,8 +137,15 @@ def conv(
     >>> pb.conv(x, pb.ones((3, 3, 1, 8)), padding="same").shape
     (1, 4, 4, 8)
     """
-    x = widened(channels_last(x, data_format))
-    kernel, like = widened(kernel), kernel
+    how: Any = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
+    y = by_taps(widened(channels_last(x, data_format)), widened(kernel), **how)
+    return narrowed(channels_back(y, data_format), kernel)
+
+
+def by_taps(
+    x: Tensor, kernel: Tensor, *, strides: Shape, padding: Pads, dilation: Shape, groups: int
+) -> Tensor:
+    """The convolution of channels-last images: a product of matrices for each tap."""
     window, filters = kernel.shape[:-2], kernel.shape[-1]
     out = output_sizes(x.shape[1:-1], window, strides, padding, dilation)
     y = zeros((x.shape[0], *out, filters), dtype=x.dtype, device=x.device)
@@ -146,7 +153,7 @@ def conv(
         matrices = reshape(kernel, (size_of(window), kernel.shape[-2], filters))
         for i, tap in enumerate(taps(x, window, strides, padding, dilation)):
             y = y + _matmul_groups(tap, matrices[i], groups)
-    return narrowed(channels_back(y, data_format), like)
+    return y
 
 
 def _matmul_groups(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
@@ -168,7 +175,7 @@ def _normalize_input_gradient(
 ) -> dict[str, Any]:
     g, kernel = shapes
     attributes = canonical_convolution((input_shape, kernel), **attributes)
-    expected = _conv_shape(input_shape, kernel, **attributes)
+    expected = conv_shape(input_shape, kernel, **attributes)
     if g != expected:
         raise errors.ShapeError(
             f"images {input_shape} and the kernel {kernel} give {expected}, so g cannot be {g}"
@@ -254,7 +261,7 @@ def _normalize_kernel_gradient(
 ) -> dict[str, Any]:
     x, g = shapes
     attributes = canonical_convolution((x, kernel_shape), **attributes)
-    expected = _conv_shape(x, kernel_shape, **attributes)
+    expected = conv_shape(x, kernel_shape, **attributes)
     if g != expected:
         raise errors.ShapeError(
             f"images {x} and a kernel {kernel_shape} give {expected}, so g cannot be {g}"

@@ -4,7 +4,7 @@ from typing import Any
 
 from pullback._once import remembered
 from pullback.ops.nn.windows import DataFormat, Padding, Sizes
-from pullback.shapes import Shape, ShapeLike
+from pullback.shapes import Pads, Shape, ShapeLike
 from pullback.tensor import Tensor, TensorLike
 
 __all__ = ["conv"]
@@ -19,6 +19,16 @@ def canonical_convolution(
     groups: object,
     data_format: Any,
 ) -> dict[str, Any]: ...
+def conv_shape(
+    x: Shape,
+    kernel: Shape,
+    *,
+    strides: Shape,
+    padding: Pads,
+    dilation: Shape,
+    data_format: str,
+    **_: object,
+) -> Shape: ...
 def conv(
     x: TensorLike,
     kernel: TensorLike,
@@ -28,6 +38,9 @@ def conv(
     dilation: Sizes = 1,
     groups: int = 1,
     data_format: DataFormat = "channels_last",
+) -> Tensor: ...
+def by_taps(
+    x: Tensor, kernel: Tensor, *, strides: Shape, padding: Pads, dilation: Shape, groups: int
 ) -> Tensor: ...
 def conv_input_gradient(
     g: TensorLike,
