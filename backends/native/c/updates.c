@@ -28,8 +28,22 @@ typedef struct {
     void (*arrays)(Args *, const float *g, float *const *old, float *const *new);
 } Update;
 
+/* A learning rate or a step: a plain array without axes, or NumPy's scalar, which its functions
+ * make of such arrays. */
+static int is_rate(PyObject *x) {
+    return PyArray_IsScalar(x, Float) || (is_plain(x) && is_number(x));
+}
+
+static double rate_of(PyObject *x) {
+    if (!PyArray_IsScalar(x, Float))
+        return value(x);
+    float number;
+    PyArray_ScalarAsCtype(x, &number);
+    return number;
+}
+
 static void sgd_numbers(Args *args, PyObject *const *x, Py_ssize_t count, PyObject *names) {
-    args->sgd = (SgdArgs){.rate = value(x[2]), .weight_decay = ATTRIBUTE(weight_decay)};
+    args->sgd = (SgdArgs){.rate = rate_of(x[2]), .weight_decay = ATTRIBUTE(weight_decay)};
 }
 
 static void sgd_arrays(Args *args, const float *g, float *const *old, float *const *new) {
@@ -38,7 +52,7 @@ static void sgd_arrays(Args *args, const float *g, float *const *old, float *con
 }
 
 static void momentum_numbers(Args *args, PyObject *const *x, Py_ssize_t count, PyObject *names) {
-    args->momentum = (MomentumArgs){.rate = value(x[3]),
+    args->momentum = (MomentumArgs){.rate = rate_of(x[3]),
                                     .weight_decay = ATTRIBUTE(weight_decay),
                                     .momentum = ATTRIBUTE(momentum),
                                     .nesterov = is_true(x, count, names, "nesterov")};
@@ -52,7 +66,7 @@ static void momentum_arrays(Args *args, const float *g, float *const *old, float
 
 /* rate (m / c1) / (sqrt(v / c2) + epsilon), with the constants combined. */
 static void adam_numbers(Args *args, PyObject *const *x, Py_ssize_t count, PyObject *names) {
-    double rate = value(x[4]), step = value(x[5]);
+    double rate = rate_of(x[4]), step = rate_of(x[5]);
     double beta1 = ATTRIBUTE(beta1), beta2 = ATTRIBUTE(beta2);
     double decay = ATTRIBUTE(weight_decay), root = sqrt(1 - pow(beta2, step));
     args->adam = (AdamArgs){.share1 = 1 - beta1,
@@ -82,7 +96,7 @@ static int are_plain(const Update *update, PyObject *const *x, Py_ssize_t count)
     if (count != update->inputs)
         return 0;
     for (int i = 0; i < count; i++)
-        if (!is_plain(x[i]) || (i <= update->changed ? !same_shape(x[0], x[i]) : !is_number(x[i])))
+        if (i <= update->changed ? !is_plain(x[i]) || !same_shape(x[0], x[i]) : !is_rate(x[i]))
             return 0;
     return 1;
 }

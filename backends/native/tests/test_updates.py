@@ -67,6 +67,22 @@ def test_what_nobody_else_has_stays_where_it_is(name, capture):
         assert (variable.numpy() != value).any()
 
 
+@pytest.mark.parametrize("kind", [np.array, np.float32])
+def test_a_rate_that_a_program_computes_is_a_scalar_of_numpy(kind):
+    """What NumPy computes from arrays without axes: the kernel takes it, and so writes in place."""
+    shape, numbers = (40, 50), [kind(np.float32(x)) for x in (0.25, 3.0)]
+    variables = [pb.Variable(rng.random(shape, np.float32)) for _ in range(3)]
+    gradient = rng.random(shape, np.float32)
+    places = [v._array.ctypes.data for v in variables]
+    options = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7, "weight_decay": 0.0}
+    inputs = [variables[0].numpy().copy(), gradient, *(v.numpy().copy() for v in variables[1:])]
+    want = _native.adam_update(*inputs, *map(np.asarray, numbers), **options)
+    _native.adam_in_place(variables[0], gradient, *variables[1:], *numbers, **options)
+    for variable, place, value in zip(variables, places, want, strict=True):
+        assert variable._array.ctypes.data == place
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
 @pytest.mark.parametrize("holder", HOLDERS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_what_is_held_keeps_its_values(name, capture, holder):

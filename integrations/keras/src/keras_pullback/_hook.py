@@ -1,7 +1,8 @@
 """Lets the released Keras, which has no loader of plugins yet, find this backend.
 
 Some modules of Keras choose by the name of the backend: `elif backend() == "openvino": ...`. As
-they are imported, each such choice gets a branch for `"pullback"`.
+they are imported, each such choice gets a branch for `"pullback"`. Layer normalization, which is a
+kernel on torch alone and a dozen ops on all others, becomes one op.
 """
 
 from __future__ import annotations
@@ -48,6 +49,20 @@ def _with_pullback(cls):
 
 
 _with_pullback(DynamicBackend)
+""",
+    "keras.src.ops.nn": """
+def _with_pullback(general):
+    from keras_pullback.src.ops.nn import layer_normalization
+
+    def normalize(x, gamma=None, beta=None, axis=-1, epsilon=None, rms_scaling=False):
+        epsilon = backend.epsilon() if epsilon is None else epsilon
+        y = None if rms_scaling else layer_normalization(x, gamma, beta, axis, epsilon)
+        return general(x, gamma, beta, axis, epsilon, rms_scaling) if y is None else y
+
+    return normalize
+
+
+_layer_normalization = _with_pullback(_layer_normalization)
 """,
 }
 MODULES = {*CHOICES, *ADDED}

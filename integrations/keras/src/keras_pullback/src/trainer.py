@@ -119,7 +119,7 @@ class Trainer(base_trainer.Trainer):
     def _callbacks(self, callbacks, iterator, verbose, epochs=1, **options):
         if isinstance(callbacks, callbacks_module.CallbackList):
             return callbacks
-        return callbacks_module.CallbackList(
+        made = callbacks_module.CallbackList(
             callbacks,
             add_progbar=verbose != 0,
             verbose=verbose,
@@ -128,6 +128,10 @@ class Trainer(base_trainer.Trainer):
             model=self,
             **options,
         )
+        if pb.default_device().kind == "cpu":
+            # A thread of callbacks would wait for nothing, and take turns with the steps.
+            made._async_train = made._async_test = made._async_predict = False
+        return made
 
     @traceback_utils.filter_traceback
     def fit(

@@ -470,6 +470,19 @@ def batch_normalization(x, mean, variance, axis, offset=None, scale=None, epsilo
     return pb.batch_norm_inference(x, *parameters, axis=axis, epsilon=epsilon)
 
 
+def layer_normalization(x, gamma, beta, axis, epsilon):
+    """Layer normalization in float32 at least; None for parameters that have other axes than it."""
+    x = convert_to_tensor(x)
+    name = result(name_of(x), "float32")
+    axes = sorted(i % x.ndim for i in ([axis] if isinstance(axis, int) else axis))
+    shape = tuple(x.shape[i] for i in axes)
+    gamma, beta = (None if v is None else convert_to_tensor(v, name) for v in (gamma, beta))
+    if any(v is not None and v.shape != shape for v in (gamma, beta)) or "float" not in name:
+        return None
+    y = pb.layer_norm(to(x, name), gamma, beta, axis=tuple(axes), epsilon=epsilon)
+    return to(y, name_of(x))
+
+
 # Attention ---------------------------------------------------------------------------------------
 
 
