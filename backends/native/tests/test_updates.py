@@ -69,7 +69,7 @@ def test_what_nobody_else_has_stays_where_it_is(name, capture):
 
 @pytest.mark.parametrize("kind", [np.array, np.float32])
 def test_a_rate_that_a_program_computes_is_a_scalar_of_numpy(kind):
-    """What NumPy computes from arrays without axes: the kernel takes it, and so writes in place."""
+    """NumPy makes scalars of arrays without axes: the kernel takes them, and writes in place."""
     shape, numbers = (40, 50), [kind(np.float32(x)) for x in (0.25, 3.0)]
     variables = [pb.Variable(rng.random(shape, np.float32)) for _ in range(3)]
     gradient = rng.random(shape, np.float32)

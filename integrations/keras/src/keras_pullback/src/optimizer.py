@@ -23,7 +23,7 @@ def hasten(optimizer):
 
 
 class Steps:
-    """What an optimizer calls to move all variables."""
+    """The move of all variables, which an optimizer calls."""
 
     def __init__(self, optimizer, rule):
         self.optimizer, self.rule = optimizer, rule
