@@ -6,14 +6,15 @@
 
 A mutant is one random change of a function, as `mutants.py` makes them. The first argument says
 what is changed: the kernels of the NumPy backend, those of `pullback.array_api`, the bodies and
-gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass makes the
-checks of a quick run, and notes which of them run which statement (`--map` keeps it). Then each
-mutant has a process forked from this one, which makes the quick checks that run its statement, one
-of each kind first and those that take least before others, until one fails. If none does, a second
-process makes checks of the full runs of the ops that run it most. A full run of an op is looked
-through when the first mutant needs it. Each outcome is a line of `--results` at once, so that an
-interrupted run goes on where it was, and `--again` judges the survivors once more, with the checks
-that there are now. Nothing is written into the sources.
+gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass makes some
+checks of every op, and notes which of them run which statement (`--map` keeps it). Then each mutant
+has a process forked from this one, which makes those that run its statement, one of each kind first
+and those that take least before others, until one fails. If none does, further processes make the
+other quick checks of the ops that run it most, and some of their full runs, which are looked
+through when the first mutant needs them. Each outcome is a line of `--results` at once, so that an
+interrupted run goes on where it was, `--part` lets several processes share the work, and `--again`
+judges the survivors once more, with the checks that there are now. Nothing is written into the
+sources.
 
 Code at the top of a module is not looked at.
 """
@@ -21,6 +22,7 @@ Code at the top of a module is not looked at.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import gc
 import pickle
 import random
@@ -54,11 +56,12 @@ from pullback_numpy import NumPyBackend
 
 #: A mutant whose checks take longer has made something endless.
 ENDLESS = 120.0
-#: The ops whose full runs judge a mutant, those whose quick checks run its statement most.
-ROWS = 5
-#: So many checks of the full run of an op are looked through.
-SOME = 400
-QUICK, FULL = "quick", "full"
+#: The checks that judge, in this order: some of the quick runs of all ops; the others of those ops
+#: that run the statement most; some of the full runs of these.
+SAMPLE, QUICK, FULL = "sample", "quick", "full"
+#: So many checks of an op, and so many ops.
+SOME = {SAMPLE: 60, QUICK: 1000, FULL: 400}
+ROWS = {QUICK: 5, FULL: 3}
 #: What the checks of a mutant found, as the status of their process; 1 is any other end.
 NOTICED, UNNOTICED, ENDED = 10, 12, 13
 #: Its samples and checks.
@@ -130,67 +133,77 @@ class Ran(NamedTuple):
 
 
 class Survey:
-    """Tells what checks run: those of all quick runs, and some of full runs of some rows."""
+    """Tells which checks run a statement: of all ops some, of some ops more."""
 
     def __init__(self, target: Target, path: Path) -> None:
-        self.target, self.path = target, path
         self.device = target.device()
+        self._only = target.only
         load()
         self.probes = Probes(sources(map(Path, target.paths)))
-        self.plans: dict[tuple[str, str], list[Item]] = {}
+        self.plans: dict[tuple[bool, str], list[Item]] = {}
         self.rows: dict[tuple[str, str], Ran] = {}
-        #: The map is of these sources only.
-        self.of = crc32(b"".join(map(Path.read_bytes, sources(map(Path, (*target.paths, KIT))))))
-        if path.exists():
-            of, rows = pickle.loads(path.read_bytes())
-            self.rows = rows if of == self.of else {}
+        # The map is of these sources only. Several processes add rows to it.
+        files = sources(map(Path, (*target.paths, KIT)))
+        self._path = path.with_suffix(f".{crc32(b''.join(map(Path.read_bytes, files))):08x}")
+        self._path.touch()
+        self._end = 0
+        self._refresh()
+
+    def _refresh(self) -> None:
+        with self._path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            file.seek(self._end)
+            while self._end < self._path.stat().st_size:
+                place, ran = pickle.load(file)
+                self.rows[place] = ran
+                self._end = file.tell()
 
     def plan(self, run: str, row: str) -> list[Item]:
         """The checks of a row."""
-        if (run, row) not in self.plans:
-            mode = Mode(quick=run == QUICK, only=self.target.only)
-            self.plans[run, row] = runner.planned(row, self.device, mode=mode)
-        return self.plans[run, row]
+        quick = run != FULL
+        if (quick, row) not in self.plans:
+            mode = Mode(quick=quick, only=self._only)
+            self.plans[quick, row] = runner.planned(row, self.device, mode=mode)
+        return self.plans[quick, row]
 
-    def look(self, wanted: Iterable[tuple[str, str]]) -> None:
+    def look(self, run: str, rows: Iterable[str]) -> None:
         """Looks rows through that have not been, in a process of their own."""
-        missing = [one for one in wanted if one not in self.rows]
-        if not missing:
-            return
-        found = self.path.with_suffix(".part")
-        in_a_child(partial(self._look, missing, found), 36000)
-        self.rows |= pickle.loads(found.read_bytes())
-        found.write_bytes(pickle.dumps((self.of, self.rows)))
-        found.replace(self.path)
+        missing = [row for row in rows if (run, row) not in self.rows]
+        if missing:
+            random.shuffle(missing)  # others take other ones
+            in_a_child(partial(self._look, run, missing), 36000)
+            self._refresh()
 
-    def _look(self, wanted: list[tuple[str, str]], path: Path) -> int:
+    def _look(self, run: str, rows: list[str]) -> int:
         warnings.simplefilter("ignore")
         self.probes.plant()
-        hits = np.frombuffer(self.probes.hits, np.uint8)
-        rows = {}
-        failed = []
-        for run, row in wanted:
-            checks, numbers, seconds, bits = [], [], [], []
-            plan = self.plan(run, row)
-            for number in range(len(plan)) if run == QUICK else some(plan):
-                hits[:] = 0
-                began = time.process_time()
-                if passes(plan[number]):
-                    checks.append(plan[number].check)
-                    numbers.append(number)
-                    seconds.append(time.process_time() - began)
-                    bits.append(np.packbits(hits))
-                else:
-                    failed.append((row, plan[number].check))
-            shape = (len(bits), -(-len(hits) // 8))
-            packed = np.array(bits, np.uint8).reshape(shape)
-            rows[run, row] = Ran(checks, np.array(numbers, int), np.array(seconds), packed)
-            self.device.backend.clear_caches()
-            self.plans.pop((run, row), None)
-        path.write_bytes(pickle.dumps(rows))
-        if failed:
-            print(f"{len(failed)} checks fail without a change, and judge nothing: {failed[:9]}")
+        for row in rows:
+            self._refresh()
+            if (run, row) not in self.rows:
+                found = pickle.dumps(((run, row), self._ran(run, row)))
+                with self._path.open("ab") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    file.write(found)
         return 0
+
+    def _ran(self, run: str, row: str) -> Ran:
+        hits = np.frombuffer(self.probes.hits, np.uint8)
+        checks, numbers, seconds, bits = [], [], [], []
+        plan = self.plan(run, row)
+        for number in some(plan, SOME[run]):
+            hits[:] = 0
+            began = time.process_time()
+            if passes(plan[number]):
+                checks.append(plan[number].check)
+                numbers.append(number)
+                seconds.append(time.process_time() - began)
+                bits.append(np.packbits(hits))
+            else:
+                print(f"{plan[number].case} fails without a change ({plan[number].check})")
+        self.device.backend.clear_caches()
+        self.plans.pop((run != FULL, row), None)
+        packed = np.array(bits, np.uint8).reshape(len(bits), -(-len(hits) // 8))
+        return Ran(checks, np.array(numbers, int), np.array(seconds), packed)
 
     def runs(self, run: str, probe: int) -> list[Place]:
         """The checks of a run that run a probe, first one of each kind, quick ones before others.
@@ -210,13 +223,11 @@ class Survey:
         return [place for *_, place in sorted(turns)]
 
 
-def some(plan: list[Item]) -> list[int]:
-    """The numbers of some checks of a full run: of each kind first, then any."""
+def some(plan: list[Item], count: int) -> list[int]:
+    """The numbers of some checks of a plan: one of each kind first, then any."""
     order = random.Random(0).sample(range(len(plan)), len(plan))
-    kinds = {(plan[n].check, plan[n].sample): n for n in order}
-    first = [*kinds.values()][:SOME]
-    rest = [n for n in order if n not in set(first)]
-    return (first + rest)[:SOME]
+    first = {plan[number].check: number for number in order}.values()
+    return [*first, *(number for number in order if number not in set(first))][:count]
 
 
 def passes(item: Item) -> bool:
@@ -266,9 +277,10 @@ def campaign(options: argparse.Namespace) -> None:
     survey = Survey(target, options.map)
     rows = [row for row in (BACKEND, *OPS) if not options.ops or row in options.ops.split(",")]
     rows = [row for row in rows if row == BACKEND or OPS[row].tier in survey.device.backend.tiers]
-    survey.look((QUICK, row) for row in rows)
+    survey.look(SAMPLE, rows)
     results = Results(options.results)
-    left = set(results.left()) if options.again else set()
+    left = set(results.left())
+    part, parts = map(int, options.part.split("/"))
     gc.collect()
     gc.freeze()  # what a process only reads need not be copied for it
     count = 0
@@ -276,17 +288,18 @@ def campaign(options: argparse.Namespace) -> None:
         if count == options.count:
             break
         at = survey.probes.at(mutant.path, (mutant.lines[0], mutant.columns[0]))
-        if at is None or not survey.runs(QUICK, at[1]):
-            continue  # no quick check calls its function
+        if at is None or not survey.runs(SAMPLE, at[1]):
+            continue  # no check of the sample calls its function
         pair = exchanged(mutant)
         if pair is None:
             continue
         count += 1
-        if str(mutant) in results.rows and str(mutant) not in left:
-            continue
-        began = time.monotonic()
-        by, checks = outcome(survey, at, [*nested(*pair)], options.seconds)
-        results.add(mutant, by, began, checks)
+        name = str(mutant)
+        wanted = name in left if options.again else name not in results.rows
+        if count % parts == part % parts and wanted:
+            began = time.monotonic()
+            by, checks = outcome(survey, at, [*nested(*pair)], options.seconds)
+            results.add(mutant, by, began, checks)
 
 
 def drawn(paths: Iterable[Path], seed: int) -> list[Mutant]:
@@ -306,12 +319,12 @@ def outcome(
     """Which run notices a mutant, and the number of checks that there are of its statement."""
     number = 0
     ended = False
-    for run in (QUICK, FULL):
-        if run == FULL:
-            # The ops whose quick checks run the statement most, or else call its function.
-            close = survey.runs(QUICK, at[0]) or survey.runs(QUICK, at[1])
+    for run in (SAMPLE, QUICK, FULL):
+        if run != SAMPLE:
+            # The ops whose checks run the statement most, or else call its function.
+            close = survey.runs(SAMPLE, at[0]) or survey.runs(SAMPLE, at[1])
             of_rows = Counter(place[1] for place in close)
-            survey.look((FULL, row) for row, _ in of_rows.most_common(ROWS))
+            survey.look(run, [row for row, _ in of_rows.most_common(ROWS[run])])
         places = survey.runs(run, at[0])
         number += len(places)
         if not places:
@@ -320,7 +333,8 @@ def outcome(
             survey.plan(run, row)
         status = in_a_child(partial(judge, survey, codes, places, seconds), ENDLESS)
         if status not in (UNNOTICED, ENDED):
-            return run if status == NOTICED else f"{run}, by its process", number
+            which = FULL if run == FULL else QUICK
+            return which if status == NOTICED else f"{which}, by its process", number
         ended |= status == ENDED
     if not number:
         return "none: no check runs it", 0
@@ -333,7 +347,8 @@ def main() -> None:
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--seconds", type=float, default=10.0, help="of the checks of a mutant")
     parser.add_argument("--ops", default="", help="the ops whose checks judge; all by default")
-    parser.add_argument("--again", action="store_true", help="judge the survivors once more")
+    parser.add_argument("--again", action="store_true", help="judge the survivors, no others")
+    parser.add_argument("--part", default="1/1", help="2/4: every fourth mutant from the second")
     given = parser.parse_args()
     given.map = given.map or Path(f"mutants.{given.target}.map")
     given.results = given.results or Path(f"mutants.{given.target}.jsonl")
