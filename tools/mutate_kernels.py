@@ -43,6 +43,7 @@ from probes import Probes
 import pullback as pb
 from pullback import array_api
 from pullback.devices import Device, as_device
+from pullback.dtypes import name_of
 from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS
 from pullback_conformance import runner
@@ -83,15 +84,17 @@ def _numpy() -> Device:
     return as_device("cpu")
 
 
-def _registered(name: str, kernels: dict[str, Any]) -> Device:
+def _registered(name: str, kernels: dict[str, Any], **members: Any) -> Device:
     use_kernel_packs([])
-    backend = type("Mutated", (NumPyBackend,), {"name": name, "kernels": kernels})
+    backend = type("Mutated", (NumPyBackend,), {"name": name, "kernels": kernels, **members})
     pb.register_backend(backend())
     return as_device(name)
 
 
 def _generated() -> Device:
-    return _registered("generated", array_api.kernels(np, widen=True))
+    # Those that NumPy has a name for.
+    held = {dtype: n for dtype, n in NumPyBackend.dtypes.items() if hasattr(np, name_of(dtype))}
+    return _registered("generated", array_api.kernels(np, widen=True), dtypes=held)
 
 
 def _bodies() -> Device:
@@ -155,7 +158,7 @@ class Survey:
             file.seek(self._end)
             while self._end < self._path.stat().st_size:
                 place, ran = pickle.load(file)
-                self.rows[place] = ran
+                self.rows[place] = Ran(*ran)
                 self._end = file.tell()
 
     def plan(self, run: str, row: str) -> list[Item]:
@@ -180,7 +183,7 @@ class Survey:
         for row in rows:
             self._refresh()
             if (run, row) not in self.rows:
-                found = pickle.dumps(((run, row), self._ran(run, row)))
+                found = pickle.dumps(((run, row), tuple(self._ran(run, row))))
                 with self._path.open("ab") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     file.write(found)
@@ -188,7 +191,7 @@ class Survey:
 
     def _ran(self, run: str, row: str) -> Ran:
         hits = np.frombuffer(self.probes.hits, np.uint8)
-        checks, numbers, seconds, bits = [], [], [], []
+        checks, numbers, seconds, bits, failed = [], [], [], [], []
         plan = self.plan(run, row)
         for number in some(plan, SOME[run]):
             hits[:] = 0
@@ -199,7 +202,9 @@ class Survey:
                 seconds.append(time.process_time() - began)
                 bits.append(np.packbits(hits))
             else:
-                print(f"{plan[number].case} fails without a change ({plan[number].check})")
+                failed.append(f"{plan[number].check} of {plan[number].case}")
+        if failed:
+            print(f"{len(failed)} checks fail without a change, such as {failed[0]}", flush=True)
         self.device.backend.clear_caches()
         self.plans.pop((run != FULL, row), None)
         packed = np.array(bits, np.uint8).reshape(len(bits), -(-len(hits) // 8))

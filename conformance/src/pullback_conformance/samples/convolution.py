@@ -156,6 +156,7 @@ _CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
     ((1, 4, 4, 3), (3, 3, 1, 6), {"groups": 3, "padding": "same"}),
     ((1, 3, 4, 2), (1, 1, 2, 3), {}),
     ((1, 3, 4, 2), (1, 1, 2, 3), {"strides": 2}),
+    ((1, 3, 4, 6), (1, 1, 3, 4), {"groups": 2}),
     ((1, 2, 4, 4), (3, 3, 2, 3), {"padding": "same", "data_format": "channels_first"}),
     ((1, 4, 3, 4), (2, 2, 2, 2), {"groups": 2, "data_format": "channels_first"}),
     ((1, 3, 3, 4, 2), (2, 2, 2, 2, 2), {"strides": (1, 1, 2)}),
