@@ -78,6 +78,8 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                 for i, (kind, name) in enumerate(zip(kinds, names, strict=True))
             ]
             size = values.LARGE if dtype == dtypes.float32 else values.MEDIUM
+            if dtype.itemsize == 2:
+                size = values.CONVERTED if quick else values.LARGE
             yield _sample(drawn, found.attributes, size, f"every {dtype}", dtype)
             if dtype == dtypes.float32 and not quick:
                 note = f"every {dtype}, {values.HUGE} elements"

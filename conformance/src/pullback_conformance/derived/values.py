@@ -16,6 +16,8 @@ from pullback_conformance.sample import Array
 PERIOD = 251
 #: Large enough for vectors and their tails, blocks of 2**16, and 16-bit offsets.
 LARGE = 2**16 + 77
+#: Enough of 16-bit floats that a kernel converts them with loops of its own.
+CONVERTED = 2**14 + 77
 #: Beyond every size at which libraries change their way, and no multiple of a vector.
 HUGE = 2**20 + 7
 #: The checks of so many: a kernel of its own for them may save memory where it must not.
