@@ -11,6 +11,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -33,6 +34,10 @@ EXCHANGED = dict([pair for a, b in (
     ("zeros", "ones"), ("float32", "float64"), ("left_shift", "right_shift"), ("sum", "mean"),
     ("argmax", "argmin"), ("logical_and", "logical_or"), ("shape", "strides"),
 ) for pair in ((a, b), (b, a))])  # fmt: skip
+
+
+#: Mutants that were read and change no result, each in a line, without the number of its line.
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 
 
 class Mutant:
@@ -226,12 +231,15 @@ class Results:
         return [name for name, row in self.rows.items() if str(row["by"]).startswith("none")]
 
     def show(self) -> None:
-        """Prints the survivors, and how many mutants each run noticed."""
-        for name in sorted(self.left()):
+        """Prints the survivors that are not known to be equivalent, and counts all mutants."""
+        known = set(EQUIVALENT.read_text(encoding="utf-8").splitlines())
+        left = [name for name in self.left() if re.sub(r":\d+:", ":", name, count=1) not in known]
+        for name in sorted(left):
             row = self.rows[name]
             print(f"{name} ({row['by']}; {row['checks']} checks)")
         counts = Counter(row["by"] for row in self.rows.values())
-        print(f"{len(self.rows)} mutants: {dict(counts)}")
+        equivalent = len(self.left()) - len(left)
+        print(f"{len(self.rows)} mutants, {equivalent} of them equivalent: {dict(counts)}")
 
 
 def options(doc: str, count: int, results: str) -> argparse.ArgumentParser:

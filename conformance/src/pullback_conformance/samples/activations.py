@@ -121,6 +121,7 @@ suite(
     *_pairs(alpha=1.0),
     *_pairs(alpha=0.3),
     rough(np.ones(4), np.array([-1e4, 1e4, -np.inf, np.inf]), alpha=0.5, note="far"),
+    rough(np.ones(2), np.array([0.0, -0.0]), alpha=0.5, note="the corner"),
 )
 suite("prelu", lambda x, slope: np.where(x > 0, x, x * slope))(
     call(away(3, 4), normal(3, 4, seed=1)),

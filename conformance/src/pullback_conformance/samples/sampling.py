@@ -279,6 +279,7 @@ suite(
     call(normal(4), np.zeros((1,)) + 1.3, note="one place"),
     call(normal(4), np.zeros((1, 0)), note="no places"),
     call(normal(0, 4, 2), np.zeros((0, 1, 3)), batch_dims=1, note="no items"),
+    call(normal(4, 5, 0), np.zeros((1, 3)), note="no channels"),
     rough(normal(4), np.array([[0.0, 2.0, 3.0, -1.0, 2.5]]), note="on elements"),
     rough(normal(4), np.array([[np.nan, 1.5]]), mode="nearest", note="NaN"),
     wrong(errors.ShapeError, normal(4), np.zeros((2, 3))),

@@ -363,7 +363,7 @@ def sampled(
     """
     reached = batch_dims + len(places)
     spatial, rest = x.shape[batch_dims:reached], x.shape[reached:]
-    rows = reshape(x, (-1, size_of(rest)))
+    rows = reshape(x, (size_of(x.shape[:reached]), size_of(rest)))  # also without channels
     if items is None:
         items = _offset(x, batch_dims, places[0].ndim)
     corners: list[tuple[Any, Any, Any]] = [(items, None, None)]
