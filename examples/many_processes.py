@@ -1,6 +1,6 @@
 """Trains a classifier of handwritten digits on several processes, which divide each batch.
 
-    pip install "pullback[mpi]" scikit-learn
+    pip install "pullback[cpu,mpi]" scikit-learn
     pullback launch -n 2 examples/many_processes.py
 
     uv run examples/many_processes.py --threads 2   # ranks as threads, without MPI
