@@ -138,6 +138,9 @@ def adaptive_max_pool(
 ) -> Tensor:
     """Max pooling to `output_size` (He et al., 2014).
 
+    Of equal elements of a window the first gets the gradient, or all share it: that depends on the
+    sizes.
+
     Args:
         x: images (batch, *spatial, channels).
         output_size: the spatial sizes of the result, one number or one per spatial dimension.
