@@ -90,6 +90,7 @@ from pullback.ops.nn.recurrent_lstm import *
 from pullback.ops.nn.resize import *
 from pullback.ops.nn.rotary import *
 from pullback.ops.nn.sampling import *
+from pullback.ops.nn.shrinking import *
 from pullback.ops.nn.softmax import *
 from pullback.ops.nn.unpooling import *
 from pullback.ops.optim.adaptive_updates import *

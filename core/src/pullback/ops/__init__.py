@@ -55,6 +55,7 @@ FAMILIES = (
     "linalg.decompositions",
     "linalg.norms",
     "nn.activations",
+    "nn.shrinking",
     "nn.softmax",
     "nn.losses",
     "nn.convolution",
