@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from pullback import errors
 
@@ -33,7 +33,7 @@ __all__ = [
     "reject_keywords",
 ]
 
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: The least similarity of a name that is suggested for another one.
 _SIMILAR = 0.82
@@ -277,7 +277,7 @@ def _answer_methods(cls: type, names: Iterable[str]) -> None:
             setattr(cls, name, type(value)(answering(value.__func__)))
 
 
-def answering(function: Callable[..., T], *, keeps_symbols: bool = False) -> Callable[..., T]:
+def answering(function: F, *, keeps_symbols: bool = False) -> F:
     """Returns the function with errors on arguments that do not fit which say what to write.
 
     Args:
@@ -288,19 +288,18 @@ def answering(function: Callable[..., T], *, keeps_symbols: bool = False) -> Cal
         return function
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> T:
+    def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
             if keeps_symbols and getattr(error, "apply", None) is not None:
-                kept: T = error.apply(call, args, kwargs)  # type: ignore[attr-defined]
-                return kept
+                return error.apply(call, args, kwargs)  # type: ignore[attr-defined]
             if not is_of_call(error):
                 raise
             explained = _explained(function, args, kwargs, error)
         raise explained
 
-    return call
+    return cast("F", call)
 
 
 def is_of_call(error: TypeError) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pullback._hints import answering
 
@@ -17,4 +17,4 @@ def takes_symbols(function: F) -> F:
     """Decorates a function of `pb` that is not an op and looks at more of a tensor than ops do."""
     call = answering(function, keeps_symbols=True)
     FUNCTIONS[function.__name__] = call
-    return cast("F", call)
+    return call

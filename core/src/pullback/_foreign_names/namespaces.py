@@ -196,8 +196,8 @@ _DATA = {
 
 _CALLBACKS = {
     "ModelCheckpoint BackupAndRestore":
-        "write `pb.callbacks.Checkpoint(directory)`; the best is kept by `keep_best=1, "
-        "monitor=\"val_loss\"`",
+        "write `pb.callbacks.Checkpoint(directory)`, or "
+        "`pb.callbacks.Checkpoint(directory, keep_best=1, monitor=\"val_loss\")` for the best",
     "ReduceLROnPlateau": "write `pb.callbacks.ReduceLearningRateOnPlateau()`",
     "LearningRateScheduler": "write `pb.callbacks.LearningRateSchedule(f)`",
     "LambdaCallback": "write a `pb.callbacks.Callback` of your own",
