@@ -13,6 +13,7 @@ SUITES = {name: suite for name, suite in load().items() if name in OPS}
 #: The results have as many elements as the values say; and what moves from device to device.
 LEFT_OUT = {
     *("argwhere", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
+    *("non_max_suppression", "roi_align"),  # the second with as many points as a box has pixels
     "to_device",
 }
 #: What an item may not be turned round in: vectors in order, lengths beside what they are of.
