@@ -17,7 +17,10 @@ from pullback_conformance.samples import load
 SUITES = {name: suite for name, suite in load().items() if name in OPS}
 S = pb.TensorSpec
 #: The results have as many elements as the values say.
-BY_VALUES = {"argwhere", "unique_all", "unique_counts", "unique_inverse", "unique_values"}
+BY_VALUES = {
+    "argwhere", "non_max_suppression", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values",
+}  # fmt: skip
 
 
 def specs_of(result):

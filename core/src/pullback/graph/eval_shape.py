@@ -168,6 +168,8 @@ class MetaBackend(Backend):
         self.dtypes = {dtype: dtype for dtype in below.dtypes}
         self.storage_dtypes = {dtype: dtype for dtype in below.storage_dtypes}
         super().__init__()
+        #: The number of bodies that run for their residuals.
+        self._bodies = 0
         self.device = device = MetaDevice()
         device.real, device.backend, device.native = real, self, None
         device.kind, device.index = real.kind, real.index
@@ -178,11 +180,15 @@ class MetaBackend(Backend):
         return partial(self._evaluate, OPS[op_name])
 
     def _evaluate(self, op: Op, /, *inputs: Any, **attributes: Any) -> Any:
-        if op.residuals and LOCAL.state.recording:
-            # Rules say nothing of residuals, which gradients read.
+        if op.residuals and (LOCAL.state.recording or self._bodies):
+            # Rules say nothing of residuals, which gradients and bodies of other ops read.
             tensors = [each(lambda array: wrap(array, self.device), value) for value in inputs]
-            with paused():
-                return tuple([tensor._array for tensor in run_body(op, tensors, attributes)])
+            self._bodies += 1
+            try:
+                with paused():
+                    return tuple([tensor._array for tensor in run_body(op, tensors, attributes)])
+            finally:
+                self._bodies -= 1
         shapes = op.shape(*[each(_shape, value) for value in inputs], **attributes)
         flat = [x for value in inputs for x in (value if isinstance(value, list) else [value])]
         operands = tuple([None if x is None else x.dtype for x in flat])

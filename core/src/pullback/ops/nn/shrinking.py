@@ -44,6 +44,10 @@ def _not_negative(_shapes: tuple[Shape, ...], *, threshold: Any) -> dict[str, fl
 def soft_shrink(x: Tensor, /, *, threshold: float = 0.5) -> Tensor:
     """x moved towards 0 by a threshold, and 0 within it (Donoho and Johnstone, 1994).
 
+    Args:
+        x: a tensor of any shape.
+        threshold: how far elements move, not negative; those no farther from 0 become 0.
+
     >>> pb.soft_shrink([-2.0, 0.25, 1.0]).tolist()
     [-1.5, 0.0, 0.5]
     """
@@ -58,6 +62,10 @@ soft_shrink.vjp(x=lambda g, x, threshold: where(abs(widened(x)) <= threshold, 0,
 @op(shape=first, dtype=real_floating, accuracy=EXACT, normalize=_not_negative)
 def hard_shrink(x: Tensor, /, *, threshold: float = 0.5) -> Tensor:
     """x, and 0 within a threshold (Donoho and Johnstone, 1994).
+
+    Args:
+        x: a tensor of any shape.
+        threshold: the absolute value up to which elements become 0, not negative.
 
     >>> pb.hard_shrink([-2.0, 0.25, 1.0]).tolist()
     [-2.0, 0.0, 1.0]
@@ -87,6 +95,11 @@ tanh_shrink.vjp(x=lambda g, x: narrowed(widened(g) * square(tanh(widened(x))), x
 def threshold(x: Tensor, /, *, threshold: float, value: float) -> Tensor:
     """x where it is above a threshold, and a value elsewhere.
 
+    Args:
+        x: a tensor of any shape.
+        threshold: elements above it stay.
+        value: what the others become.
+
     >>> pb.threshold([-1.0, 0.5, 2.0], threshold=1.0, value=-3.0).tolist()
     [-3.0, -3.0, 2.0]
     """
@@ -106,6 +119,10 @@ def _positive(_shapes: tuple[Shape, ...], *, b: Any) -> dict[str, float]:
 @op(shape=first, dtype=real_floating, accuracy=FEW_ULP, normalize=_positive)
 def squareplus(x: Tensor, /, *, b: float = 4.0) -> Tensor:
     """(x + sqrt(x**2 + b)) / 2, a smooth `relu` (Barron, 2021).
+
+    Args:
+        x: a tensor of any shape.
+        b: the width of the bend at 0, above 0.
 
     >>> pb.squareplus([0.0, 1.5]).tolist()
     [1.0, 2.0]
