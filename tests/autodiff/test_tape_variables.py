@@ -1,6 +1,7 @@
 """Variables as tapes see them, one tape inside another."""
 
 import contextlib
+import warnings
 
 import pytest
 
@@ -136,3 +137,19 @@ class TestAssignedBesideATape:
             tape.reset()
             loss = v * v
         assert float(tape.gradient(loss, v)) == 4.0
+
+    def test_a_captured_function_is_not_asked_for_each_gradient(self):
+        v, w = pb.Variable(1.0), pb.Variable(2.0)
+
+        @pb.function
+        def step(x):
+            v.assign(v * w)
+            return v * w * x
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                v.assign(1.0)
+                with pb.GradientTape() as tape:
+                    loss = step(pb.asarray(3.0)) + w
+                assert float(tape.gradient(loss, w)) == 7.0

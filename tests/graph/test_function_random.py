@@ -311,6 +311,7 @@ OPTIMIZERS = st.integers(0, 4)
 FACTORS = st.sampled_from(([0.5] * 4, [0.5, 0.25, 2.0, 3.0, 3.0, 0.0]))
 
 
+@pytest.mark.filterwarnings("ignore:Variable was assigned")
 @given(program, OPTIMIZERS, FACTORS, st.booleans())
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(instructions, optimizer, factors, fused):

@@ -45,6 +45,9 @@ class JointTape(GradientTape):
         self.read[id(variable)] = variable
         return super().leaf_of(variable, watched)
 
+    def note_assigned(self, variable: object) -> None:
+        """Notes nothing: this tape is asked for every gradient, and the tape outside for some."""
+
     def fall(self) -> None:
         """Says that only the trace will ask for gradients: other tapes may release their nodes."""
         del self.outside
