@@ -16,6 +16,9 @@ from pullback.graph.graph import check
 from pullback.shapes import broadcast
 from pullback.spec import OPS
 
+#: The programs assign what they read: that is meant.
+pytestmark = pytest.mark.filterwarnings("ignore:Variable was assigned")
+
 SIZE = 3
 NUMBERS = (0.5, -1.25, 2, 0.0, 1)
 UNARY = {
@@ -311,7 +314,6 @@ OPTIMIZERS = st.integers(0, 4)
 FACTORS = st.sampled_from(([0.5] * 4, [0.5, 0.25, 2.0, 3.0, 3.0, 0.0]))
 
 
-@pytest.mark.filterwarnings("ignore:Variable was assigned")
 @given(program, OPTIMIZERS, FACTORS, st.booleans())
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(instructions, optimizer, factors, fused):
