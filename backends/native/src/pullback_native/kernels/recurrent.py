@@ -161,9 +161,7 @@ def _lstm_gradient(
     batch, time, features = x.shape
     if not _supports(*inputs, *rest) or _spreads(mask, recurrent_kernel):
         fallback = NUMPY_KERNELS["lstm_gradient"]
-        gradients: tuple[Array, ...] = fallback(
-            *inputs, mask, *rest, reverse=reverse, reset_after=True
-        )
+        gradients: tuple[Array, ...] = fallback(*inputs, mask, *rest, reverse=reverse)
         return gradients
     units, along = recurrent_kernel.shape[0], _along(x)
     dh, dc = np.array(h_g, FLOAT32, order="C"), np.array(c_g, FLOAT32, order="C")
