@@ -344,6 +344,7 @@ class TestKit:
             "pullback._hints",
             "pullback._storage_dtypes",
             "pullback._tree",
+            "pullback._version",
             "pullback.cli.backends",
             "pullback.cli.launch",
             "pullback.cli.table",

@@ -1,1 +1,1 @@
-"""`pullback conform`: the command, and what it prints."""
+"""The commands for authors of backends: `pullback conform`, `pullback new-backend`."""

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise errors.InputValueError(
             f"new-backend: {folder} exists; remove it, or choose another --folder"
         )
-    skeleton = resources.files("pullback.cli") / "skeleton"
+    skeleton = resources.files("pullback_conformance.cli") / "skeleton"
     try:
         for name, template in FILES.items():
             path = folder / Template(name).substitute(words)
