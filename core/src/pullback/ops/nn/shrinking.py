@@ -186,9 +186,10 @@ def sparsemax(x: Tensor, /, axis: Axis = -1) -> Tensor:
     if not x.size:
         return narrowed(wide, x)
     ordered = sort(wide, axis=axis, descending=True)
-    # What is subtracted from all does not change the result: sums stay small.
+    # What is subtracted from all does not change the result, and what is 1 below the largest has no
+    # part in it: sums stay small.
     top = ordered[(*[slice(None)] * axis, slice(0, 1))]
-    ordered, wide = ordered - top, wide - top
+    ordered, wide = maximum(ordered - top, -1), maximum(wide - top, -1)
     shape = tuple(count if other == axis else 1 for other in range(x.ndim))
     rank = reshape(arange(1, count + 1, dtype=wide.dtype, device=x.device), shape)
     totals = cumulative_sum(ordered, axis=axis) - 1
