@@ -6,8 +6,9 @@ import inspect
 import re
 from typing import Any
 
-from pullback.cli import contract
-from pullback.cli.contract import (
+from pullback.spec import Op
+from pullback_conformance.cli import contract
+from pullback_conformance.cli.contract import (
     accuracy,
     dtype_rule,
     first_line,
@@ -15,7 +16,6 @@ from pullback.cli.contract import (
     kernel_signature,
     shape_rule,
 )
-from pullback.spec import Op
 
 __all__ = ["dtype_rule", "first_line", "shape_rule"]
 

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from pullback import cli
-from pullback.cli import contract
-from pullback.cli.ops import record, show
 from pullback.spec import OPS
+from pullback_conformance.cli import contract
+from pullback_conformance.cli.ops import record, show
 
 
 def listed(capsys, *arguments: str) -> list[str]:

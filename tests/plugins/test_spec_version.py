@@ -17,10 +17,10 @@ from types import SimpleNamespace
 import pytest
 
 from pullback import errors, spec
-from pullback.cli.contract import kernel_signature
 from pullback.plugins.backend import Backend
 from pullback.plugins.hookspecs import hookimpl
 from pullback.plugins.registry import Registry
+from pullback_conformance.cli.contract import kernel_signature
 
 MAJOR = spec.SPEC_VERSION.partition(".")[0]
 SNAPSHOT = Path(__file__).parent / "snapshots" / f"spec-{MAJOR}.txt"

@@ -1,1 +1,1 @@
-"""The commands for authors of backends: `pullback conform`, `pullback new-backend`."""
+"""The commands for authors of backends: `pullback conform`, `new-backend`, `ops`."""

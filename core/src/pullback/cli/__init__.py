@@ -1,4 +1,4 @@
-"""The command line: `pullback backends`, `launch`, `ops`, and others' commands.
+"""The command line: `pullback backends`, `launch`, and others' commands.
 
 Each subcommand is a module with `add(subcommands)`, which adds its parser and sets `run` to a
 function of the parsed arguments that returns the exit status. Packages have theirs, such as
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pullback import errors
 from pullback._version import __version__
-from pullback.cli import backends, launch, ops
+from pullback.cli import backends, launch
 from pullback.plugins.entry_points import blame_plugin, entry_points, plugin_label
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_COMMANDS = {"backends": backends, "launch": launch, "ops": ops}
+_COMMANDS = {"backends": backends, "launch": launch}
 #: Commands of packages that pages speak of, and how those are installed.
-_ELSEWHERE = dict.fromkeys(("conform", "new-backend"), 'pip install "pullback[conformance]"')
+_ELSEWHERE = dict.fromkeys(("conform", "new-backend", "ops"), 'pip install "pullback[conformance]"')
 
 
 def parser() -> argparse.ArgumentParser:

@@ -10,10 +10,11 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pullback import errors
-from pullback.cli import contract, table
+from pullback.cli import table
 from pullback.plugins.public import ops_plugins
 from pullback.plugins.validation import nearest
 from pullback.spec import OPS, SPEC_VERSION, Op, Tier
+from pullback_conformance.cli import contract
 
 if TYPE_CHECKING:
     from pullback.cli.table import Subcommands
