@@ -128,9 +128,9 @@ def squareplus(x: Tensor, /, *, b: float = 4.0) -> Tensor:
     [1.0, 2.0]
     """
     wide = widened(x)
-    root, size = hypot(wide, b**0.5), abs(wide)
-    # Below 0 the terms of the sum would cancel.
-    return narrowed(where(wide > 0, (size + root) / 2, b / 2 / (size + root)), x)
+    # Below 0 the terms of the sum would cancel. Halves of large numbers have a sum, these may not.
+    half = abs(wide) / 2 + hypot(wide, b**0.5) / 2
+    return narrowed(where(wide > 0, half, b / 4 / half), x)
 
 
 @squareplus.vjp("x")
