@@ -149,6 +149,7 @@ def test_any_shape_in_blocks_of_any_size(
 
         mean = avg_pool(x, count_include_pad=include, **attributes)
         counts = 1 if include else windows_of(np.ones_like(x), 0, **attributes).mean(axis=-2)
+        counts = np.where(counts, counts, 1)  # a dilated window in the padding alone: its mean is 0
         np.testing.assert_allclose(
             mean, windows_of(x, 0, **attributes).mean(axis=-2) / counts, atol=1e-12
         )
@@ -157,6 +158,15 @@ def test_any_shape_in_blocks_of_any_size(
         of_u = avg_pool(u, count_include_pad=include, **attributes)
         np.testing.assert_allclose((shared * u).sum(), (g * of_u).sum(), rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(x, kept)
+
+
+def test_the_mean_of_a_window_in_the_padding_alone_is_0() -> None:
+    x = np.array([-0.8, -1.3]).reshape(1, 2, 1, 1)
+    how = {"window": (2, 1), "strides": (2, 1), "padding": ((1, 1), (0, 0)), "dilation": (3, 1)}
+    assert avg_pool(x, count_include_pad=False, **how).tolist() == [[[[0.0]]]]
+    g = np.ones((1, 1, 1, 1))
+    shared = avg_pool_gradient(g, input_shape=x.shape, count_include_pad=False, **how)
+    assert not shared.any()
 
 
 def test_the_first_maximum_wins() -> None:

@@ -333,7 +333,8 @@ def avg_pool(
         ceil_mode: True for one more window where elements are left over at an end, as if there
             were more padding; none begins in padding.
         count_include_pad: True to count padding as zeros; False to leave it out. What
-            `ceil_mode` reaches behind it is never counted.
+            `ceil_mode` reaches behind it is never counted. The mean of a window in the padding
+            alone is 0.
         data_format: "channels_last" or "channels_first".
 
     Raises:
