@@ -7,6 +7,9 @@ differentiation" (2008).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.vjp_code import unbroadcast
@@ -103,13 +106,25 @@ def _(
     x2_shape: Shape,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    shape = tuple(x2_shape)
+    return _of_sides(partial(solve, x1.mT), g, x1, out, tuple(x2_shape), wanted)
+
+
+def _of_sides(
+    solved: Callable[[Tensor], Tensor],
+    g: Tensor,
+    x1: Tensor,
+    out: Tensor,
+    shape: Shape,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of the matrices and of right sides of a shape, which may be vectors."""
+    columns = shape
     if len(shape) == 1:
         g, out = reshape(g, (*g.shape, 1)), reshape(out, (*out.shape, 1))
-        shape = (*shape, 1)
-    by_x2 = solve(x1.mT, g)
+        columns = (*shape, 1)
+    by_x2 = solved(g)
     by_x1 = unbroadcast(-matmul(by_x2, out.mT), x1.shape) if wanted[0] else None
-    return by_x1, reshape(unbroadcast(by_x2, shape), tuple(x2_shape)) if wanted[1] else None
+    return by_x1, reshape(unbroadcast(by_x2, columns), shape) if wanted[1] else None
 
 
 #: Triangles up to this size are solved at once, larger ones by halves.
@@ -172,16 +187,12 @@ def _(
     unit_diagonal: bool,
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    shape = tuple(x2_shape)
-    if len(shape) == 1:
-        g, out = reshape(g, (*g.shape, 1)), reshape(out, (*out.shape, 1))
-        shape = (*shape, 1)
-    by_x2 = solve_triangular(x1.mT, g, upper=not upper, unit_diagonal=unit_diagonal)
-    by_x1 = None
-    if wanted[0]:
-        by_x1 = unbroadcast(-matmul(by_x2, out.mT), x1.shape)
+    how = {"upper": not upper, "unit_diagonal": unit_diagonal}
+    solved = partial(solve_triangular, x1.mT, **how)
+    by_x1, by_x2 = _of_sides(solved, g, x1, out, tuple(x2_shape), wanted)
+    if by_x1 is not None:
         by_x1 = triu(by_x1, int(unit_diagonal)) if upper else tril(by_x1, -int(unit_diagonal))
-    return by_x1, reshape(unbroadcast(by_x2, shape), tuple(x2_shape)) if wanted[1] else None
+    return by_x1, by_x2
 
 
 @op(shape=square, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
