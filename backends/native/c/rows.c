@@ -355,33 +355,22 @@ KERNEL(layer_norm) {
 
 /* Adds the sums of the pieces, (pieces, many, width), in order, so that the result does not depend
  * on the threads. */
-static void add_pieces(const float *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,
-                       float *const *totals) {
-    for (ptrdiff_t which = 0; which < many; which++) {
-        float *total = totals[which];
-        for (ptrdiff_t i = 0; i < width; i++)
-            total[i] = 0;
-        for (ptrdiff_t piece = 0; piece < pieces; piece++) {
-            const float *part = sums + (piece * many + which) * width;
-            for (ptrdiff_t i = 0; i < width; i++)
-                total[i] += part[i];
-        }
+#define ADD_PIECES(name, real)                                                                     \
+    static void name(const real *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,          \
+                     real *const *totals) {                                                        \
+        for (ptrdiff_t which = 0; which < many; which++) {                                         \
+            real *total = totals[which];                                                           \
+            for (ptrdiff_t i = 0; i < width; i++)                                                  \
+                total[i] = 0;                                                                      \
+            for (ptrdiff_t piece = 0; piece < pieces; piece++) {                                   \
+                const real *part = sums + (piece * many + which) * width;                          \
+                for (ptrdiff_t i = 0; i < width; i++)                                              \
+                    total[i] += part[i];                                                           \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
-
-static void add_wide_pieces(const double *sums, ptrdiff_t pieces, ptrdiff_t many, ptrdiff_t width,
-                            double *const *totals) {
-    for (ptrdiff_t which = 0; which < many; which++) {
-        double *total = totals[which];
-        for (ptrdiff_t i = 0; i < width; i++)
-            total[i] = 0;
-        for (ptrdiff_t piece = 0; piece < pieces; piece++) {
-            const double *part = sums + (piece * many + which) * width;
-            for (ptrdiff_t i = 0; i < width; i++)
-                total[i] += part[i];
-        }
-    }
-}
+ADD_PIECES(add_pieces, float)
+ADD_PIECES(add_wide_pieces, double)
 
 /* The rows of a piece of a gradient. */
 static ptrdiff_t piece_rows(ptrdiff_t width) { return 1 + PIECE / width; }

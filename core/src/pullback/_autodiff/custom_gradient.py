@@ -101,67 +101,87 @@ def with_rule(f: Callable[P, tuple[R, Callable[..., Any]]], advice: str) -> Call
         if call is None and not LOCAL.state.recording:
             return cast("R", _pair(name, f(*args, **kwargs))[0])
         _reject_tracked(name, kwargs)
+        if call is None:
+            return cast("R", RuleCall(name, f, args, kwargs, advice).recorded())
         arguments, inputs = _inputs(args)
-        if call is not None:
-            run = functools.partial(RuleCall, name, f, arguments, kwargs, advice)
-            tensors = [tensor for tensor in inputs if tensor is not None]
-            rule, results = call(run, tensors)
-            return cast("R", like(rule.result, iter(results)))
-        # The ops inside are recorded, but nothing links them to the result: only `grad_fn` keeps
-        # what it needs of them, and through those its own derivatives flow.
-        with GradientTape() as tape:
-            result, grad_fn = _pair(name, f(*arguments, **kwargs))
-        variables = tape.watched_variables()
-        return cast("R", _attach(name, result, grad_fn, inputs, variables, advice))
+
+        def run(tensors: Iterable[Tensor]) -> RuleCall:
+            return RuleCall(name, f, _with_tensors(arguments, tensors), kwargs, advice)
+
+        rule, results = call(run, [tensor for tensor in inputs if tensor is not None])
+        return cast("R", like(rule.result, iter(results)))
 
     return function
 
 
 class RuleCall:
-    """One call of a function with a gradient of its own, from tensors of a trace.
+    """One call of a function with a gradient of its own.
 
     Args:
         name: the name of the function.
         f: returns its result and its gradient function.
-        arguments: the arguments by position, for their structure and values of other kinds.
+        args: the arguments by position.
         kwargs: the arguments by keyword.
         advice: the end of the error for the variables that `f` reads without a gradient.
-        tensors: the tensors of the arguments, in order.
     """
 
     def __init__(
         self,
         name: str,
         f: Callable[..., tuple[object, Callable[..., Any]]],
-        arguments: Sequence[object],
+        args: Iterable[object],
         kwargs: Mapping[str, object],
         advice: str,
-        tensors: Sequence[Tensor],
     ) -> None:
-        rest = iter(tensors)
-        args, inputs = _inputs(
-            [
-                like(arg, (next(rest) if type(x) is Tensor else x for x in leaves(arg)))
-                for arg in arguments
-            ]
-        )
+        arguments, self._inputs = _inputs(args)
+        # The ops inside are recorded, but nothing links them to the result: only `grad_fn` keeps
+        # what it needs of them, and through those its own derivatives flow.
         with GradientTape() as tape:
-            self.result, self._grad_fn = _pair(name, f(*args, **kwargs))
-        #: The results, and the variables that the function reads and gives no gradients of.
+            self.result, self._grad_fn = _pair(name, f(*arguments, **kwargs))
+        #: The results, and the variables that the function reads: with gradients of them, without.
         self.outputs = [from_any(value) for value in leaves(self.result)]
-        self.variables = tape.watched_variables()
-        self.unruled: tuple[ReadVariable, ...] = ()
-        #: The error for one of those.
+        self.variables: Sequence[ReadVariable] = tape.watched_variables()
+        self.unruled: Sequence[ReadVariable] = ()
+        #: The error for one of the latter.
         self.error = _unruled(name, self.variables, advice) if self.variables else ""
         if self.variables and not _takes_variables(self._grad_fn):
             self.variables, self.unruled = (), self.variables
-        self._custom = _Custom(name, self.outputs, inputs, self.variables)
+        self._custom = _Custom(name, self.outputs, self._inputs, self.variables)
 
     def gradients(self, cotangents: dict[int, Tensor]) -> list[Tensor | None]:
         """The cotangents of the tensors, then of the variables, from those of the results."""
         found = self._custom.cotangents(self._grad_fn, cotangents)
         kinds = [*self._custom.inputs, *self.variables]
         return [part for part, kind in zip(found, kinds, strict=True) if kind is not None]
+
+    def recorded(self) -> Any:
+        """The result in new handles, on a node that stands for the whole function."""
+        if any(live(variable.__pullback_tensor__()) is not None for variable in self.unruled):
+            raise errors.TapeError(self.error)
+        custom, grad_fn, outputs = self._custom, self._grad_fn, self.outputs
+        sources = [*self._inputs, *(each.__pullback_tensor__() for each in self.variables)]
+        if is_recorded_below(sources):
+            outputs = sealed(
+                custom.name, sources, outputs, lambda _, g: custom.cotangents(grad_fn, g)
+            )
+        parents = [*map(live, sources)]
+        handles = [wrap(tensor._array, tensor._device, CONSTANT) for tensor in outputs]
+        if any(parent is not None for parent in parents):
+            state = LOCAL.state
+            node = node_of(custom, parents, grad_fn)
+            for position, handle in enumerate(handles):
+                if dtypes.is_floating(handle.dtype):
+                    handle._node = Output(state.next_serial(), node, position)
+        return like(self.result, iter(handles))
+
+
+def _with_tensors(arguments: Iterable[object], tensors: Iterable[Tensor]) -> list[object]:
+    """The arguments with these tensors in place of theirs, in order."""
+    rest = iter(tensors)
+    return [
+        like(arg, (next(rest) if type(part) is Tensor else part for part in leaves(arg)))
+        for arg in arguments
+    ]
 
 
 def _unruled(name: str, variables: Sequence[ReadVariable], advice: str) -> str:
@@ -204,37 +224,6 @@ def _reject_tracked(name: str, kwargs: dict[str, object]) -> None:
                     f"{name}: its gradient function returns no gradient for the keyword argument "
                     f"{keyword!r}; pass it by position"
                 )
-
-
-def _attach(
-    name: str,
-    result: object,
-    grad_fn: Callable[..., object],
-    inputs: Sequence[Tensor | None],
-    variables: Sequence[ReadVariable],
-    advice: str,
-) -> Any:
-    """The result in new handles, on a node that stands for the whole function."""
-    outputs = [from_any(value) for value in leaves(result)]
-    reads = [variable.__pullback_tensor__() for variable in variables]
-    if variables and not _takes_variables(grad_fn):
-        if any(live(tensor) is not None for tensor in reads):
-            raise errors.TapeError(_unruled(name, variables, advice))
-        # No tape watches those that it reads.
-        variables, reads = (), []
-    sources = [*inputs, *reads]
-    custom = _Custom(name, outputs, inputs, variables)
-    if is_recorded_below(sources):
-        outputs = sealed(name, sources, outputs, lambda _, g: custom.cotangents(grad_fn, g))
-    parents = [*map(live, sources)]
-    handles = [wrap(tensor._array, tensor._device, CONSTANT) for tensor in outputs]
-    if any(parent is not None for parent in parents):
-        state = LOCAL.state
-        node = node_of(custom, parents, grad_fn)
-        for position, handle in enumerate(handles):
-            if dtypes.is_floating(handle.dtype):
-                handle._node = Output(state.next_serial(), node, position)
-    return like(result, iter(handles))
 
 
 def _takes_variables(grad_fn: Callable[..., object]) -> bool:
