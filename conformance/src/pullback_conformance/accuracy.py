@@ -97,7 +97,9 @@ def allowed(
     if accuracy is Accuracy.ACCUMULATED:
         n = max([leaf.size for leaf in leaves(case.inputs)], default=1)
         steps = 2.0 * max(1.0, float(np.log2(max(n, 1))))
-        return np.asarray(steps * eps(dtype) * _terms(case, position, reference) + own)
+        # A rounding to a subnormal number errs as much as one to the smallest normal number.
+        terms = np.maximum(_terms(case, position, reference), finfo(dtype).smallest_normal)
+        return np.asarray(steps * eps(dtype) * terms + own)
     n = longest(case)
     moved = case.moves[min(position, len(case.moves) - 1)]
     return np.asarray(n * eps(dtype) * (moved + _norm(reference)) + own)

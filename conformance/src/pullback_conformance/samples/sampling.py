@@ -74,6 +74,9 @@ def _matrix(
             }[rounding]
             weights[int(np.clip(near, 0, old - 1)), i] = 1
             continue
+        # Beyond the edge lies the edge.
+        edge = 0 if coordinates == "crop" else Fraction(1, 2) if exclude_outside else 1
+        place = min(max(place, -edge), old - 1 + edge)
         wide = max(1 / float(scale), 1) if antialias else 1
         for pixel in range(-6 * old - 6, 7 * old + 6):
             if 0 <= pixel < old or not exclude_outside:

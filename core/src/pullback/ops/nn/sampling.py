@@ -162,7 +162,7 @@ def resample(
         exclude_outside: True to leave out weights of pixels outside of the image and scale the
             others up; False to give them to the pixels at the edge.
         scale: the number m / n for places, one or one per spatial dimension, where it is not the
-            ratio of the sizes.
+            ratio of the sizes; a place beyond the edge pixels is at the edge.
         aspect: "stretch", or "not_larger" and "not_smaller": one scale for all dimensions, by which
             no size is larger (smaller) than the requested one.
         box: for "crop", (start, end) for each spatial dimension, from 0 to 1 across the centers of
