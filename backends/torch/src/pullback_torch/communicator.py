@@ -18,20 +18,13 @@ import torch.distributed as dist
 
 from pullback import errors
 from pullback.devices import Device
-from pullback.distributed import Communicator
+from pullback.distributed import Communicator, launched_as, meeting_place
 from pullback.plugins.hookspecs import hookimpl
 from pullback_torch.host import from_numpy, to_numpy
 
 __all__ = ["TorchCommunicator", "pullback_register_communicator"]
 
 Array = Any
-#: What launchers call the number of a process, and the number of all.
-_LAUNCHERS = (
-    ("RANK", "WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-)
 _OPS = {
     "sum": dist.ReduceOp.SUM,
     "mean": dist.ReduceOp.SUM,
@@ -78,20 +71,11 @@ class TorchCommunicator(Communicator):
     concurrent = True
 
     def __init__(self) -> None:
-        for rank, size in _LAUNCHERS:
-            if rank in os.environ and size in os.environ:
-                self.rank, self.size = int(os.environ[rank]), int(os.environ[size])
-                break
+        self.rank, self.size = launched_as()
         self._on_gpus = torch.cuda.is_available() and dist.is_nccl_available()
         if self.size == 1:
             return
-        missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
-        if missing:
-            raise errors.CommunicationError(
-                f"gloo: {' and '.join(missing)} must say where the ranks meet; start them with "
-                f"torchrun or pullback launch, or export the name of the machine of rank 0 and a "
-                f"free port"
-            )
+        meeting_place("gloo")
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if self._on_gpus else "gloo", rank=self.rank, world_size=self.size
         )

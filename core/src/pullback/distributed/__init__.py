@@ -14,7 +14,7 @@ from pullback.distributed.collectives import (
     broadcast,
     reduce_scatter,
 )
-from pullback.distributed.communicator import Communicator
+from pullback.distributed.communicator import Communicator, launched_as, meeting_place
 from pullback.distributed.data_parallel import DataParallel, broadcast_state
 from pullback.distributed.share import share
 from pullback.distributed.threads import run_threads
@@ -31,6 +31,8 @@ __all__ = [
     "broadcast_state",
     "init",
     "is_initialized",
+    "launched_as",
+    "meeting_place",
     "rank",
     "reduce_scatter",
     "run_threads",

@@ -7,15 +7,24 @@ ranks, in the same order, with arrays of one shape and dtype: `pullback.distribu
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import ClassVar
 
+from pullback import errors
 from pullback.devices import Device
 from pullback.plugins.records import Native
 from pullback.spec import SPEC_VERSION
 
 #: The values of `op` in `Communicator.all_reduce`.
 REDUCTIONS = ("sum", "mean", "max", "min")
+#: What launchers call the number of a process, and the number of all.
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
 
 
 class Communicator:
@@ -89,3 +98,34 @@ class Communicator:
 
     def close(self) -> None:
         """Ends the connection; called at the end of the program, when all ranks have come there."""
+
+
+def launched_as() -> tuple[int, int]:
+    """The number of this process and the number of all, as its launcher gives them.
+
+    Launchers are those of MPI and Slurm, and others that set `RANK` and `WORLD_SIZE`; 0 and 1
+    without any.
+    """
+    for rank, size in LAUNCHERS:
+        if rank in os.environ and size in os.environ:
+            return int(os.environ[rank]), int(os.environ[size])
+    return 0, 1
+
+
+def meeting_place(name: str) -> tuple[str, int]:
+    """The machine and port where the ranks meet: `MASTER_ADDR` and `MASTER_PORT`.
+
+    Args:
+        name: the name of the communicator, for the error.
+
+    Raises:
+        CommunicationError: if the environment does not have both.
+    """
+    missing = [one for one in ("MASTER_ADDR", "MASTER_PORT") if one not in os.environ]
+    if missing:
+        raise errors.CommunicationError(
+            f"{name}: {' and '.join(missing)} must say where the ranks meet; start them with "
+            f"pullback launch, or export the name of the machine of rank 0 and a "
+            f"free port"
+        )
+    return os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])

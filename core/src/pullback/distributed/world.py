@@ -19,7 +19,7 @@ from typing import Any
 from pullback import _rank_process, errors
 from pullback._dispatch.recording import paused, uncaptured
 from pullback.devices import Device
-from pullback.distributed.communicator import Communicator
+from pullback.distributed.communicator import Communicator, launched_as
 from pullback.ops.creation import zeros_like
 from pullback.plugins import entry_points
 from pullback.plugins.records import Native
@@ -31,8 +31,6 @@ __all__ = ["World", "current", "entering", "init", "is_initialized", "rank", "si
 #: The environment variable with the name of the communicator that `init` takes.
 VARIABLE = "PULLBACK_COMMUNICATOR"
 _GROUP = "pullback.communicators"
-#: What launchers call the number of processes.
-_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 #: Seconds in which a launcher forwards the last lines: what it has not when ranks abort is lost.
 _FORWARDED = 0.25
 #: The bytes that a rank's call takes in an error.
@@ -349,7 +347,7 @@ def init(name: str | None = None) -> None:
         if parent is not None:
             parent.tell("alone")
         return
-    launched = launched_ranks()
+    _, launched = launched_as()
     if communicator.size == 1 < launched:
         raise errors.CommunicationError(
             f"{communicator.name!r} connects one process, and the launcher has started {launched}; "
@@ -367,18 +365,12 @@ def init(name: str | None = None) -> None:
         default_generator.seed(int.from_bytes(seed, "little"))
 
 
-def launched_ranks() -> int:
-    """The number of processes that a launcher has started; 1 without any."""
-    sizes = (os.environ.get(name, "") for name in _SIZES)
-    return next((int(size) for size in sizes if size.isdigit()), 1)
-
-
 def _load(name: str | None) -> Communicator | None:
     entries = [entry for entry in entry_points.entry_points() if entry.group == _GROUP]
     names = sorted({entry.name for entry in entries})
     shown = ", ".join(map(repr, names)) or "none"
     if name is None:
-        if len(names) > 1 and launched_ranks() == 1:
+        if len(names) > 1 and launched_as() == (0, 1):
             return None
         if len(names) > 1:
             raise errors.PluginError(

@@ -1,0 +1,98 @@
+"""The communicator "nccl" on processes, which share the stand-in's one device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from pullback_cupy import driver
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[2] / "tests" / "gpu"))
+import ranks  # noqa: E402
+
+#: Ranks as torchrun numbers them; CuPy's driver is that of the stand-in.
+BEGIN = """
+import sys
+from pullback_cupy import driver
+driver.problem = lambda: None
+import pullback as pb
+from pullback_cupy import CuPyBackend
+pb.register_backend(CuPyBackend(), replace=True)
+pb.distributed.init("nccl")
+"""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch, standin):
+    """Runs the rest of a program on ranks; their exit codes and what they print."""
+    path = tmp_path / "program.py"
+    monkeypatch.syspath_prepend(HERE / "standin")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def run(program):
+        path.write_text(BEGIN + textwrap.dedent(program))
+        return ranks.start(2, [sys.executable, str(path)], tmp_path)
+
+    return run
+
+
+SMALL = """
+from pullback_conformance.communicators import check
+failed = [
+    f"{title}: {problem}" for title, problem in check((0, 1, 7, 1000), device=sys.argv[-1])
+    if problem
+]
+print(*failed, sep="\\n")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["cpu", "cupy:gpu"])
+def test_conforms(start, device):
+    """Every collective, dtype and layout, gradients, captured and eager."""
+    for code, output in start(f"sys.argv.append({device!r})\n" + SMALL):
+        assert (code, output.strip()) == (0, "")
+
+
+def test_ranks_begin_alike_and_train_alike(start):
+    found = start("""
+        with pb.device("cupy:gpu"):
+            layers = [pb.layers.Dense(8, activation="tanh"), pb.layers.Dense(1)]
+            model = pb.layers.Sequential(layers)
+            x = pb.random.normal((8, 4))
+            y = pb.sum(x, axis=1, keepdims=True)
+            model.compile(pb.optimizers.SGD(0.1), "mean_squared_error", distributed=True)
+            history = model.fit(x, y, batch_size=4, epochs=3, verbose=0)
+        print(history.history["loss"])
+    """)
+    assert [code for code, _ in found] == [0, 0], found
+    assert found[0][1] == found[1][1] != ""
+
+
+def test_different_calls_are_an_error_that_names_both(start):
+    found = start("pb.distributed.all_reduce(pb.ones(2 + pb.distributed.rank()))")
+    assert all(code for code, _ in found)
+    assert "but rank 1 " in found[0][1]
+
+
+def test_one_process_needs_neither_launcher_nor_gpu():
+    code = "from pullback_cupy.communicator import NCCLCommunicator as C; print(C().size)"
+    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+    kept["PYTHONPATH"] = os.pathsep.join([str(HERE.parent / "src"), *sys.path])
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=kept)
+    assert found.stdout == "1\n", found.stderr
+
+
+def test_the_program_for_a_gpu(tmp_path, monkeypatch, standin):
+    """`tests/gpu/ranks.py` with one rank, as a machine with one GPU runs it."""
+    monkeypatch.setattr(driver, "problem", lambda: None)
+    monkeypatch.setenv("RANK", "0")
+    for name, value in ranks.meeting(1).items():
+        monkeypatch.setenv(name, value)
+    assert ranks.check_alone() == []
