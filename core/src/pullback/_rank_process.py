@@ -17,13 +17,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from types import FrameType
 
-__all__ = ["ABSENT", "COMING", "LAUNCHED", "VARIABLE", "main", "rank_of", "report"]
+__all__ = ["ABSENT", "COMING", "HERE", "LAUNCHED", "VARIABLE", "call", "main", "rank_of", "report"]
 
 #: The environment variable with the descriptors by which a rank and its parent know of each other.
 VARIABLE = "PULLBACK_PARENT"
-#: Where `pullback launch` listens: a host, a port and what strangers do not know. It is told two
-#: more things: that a rank waits in `init`, and that one never came.
-LAUNCHED = "PULLBACK_LAUNCHED"
+#: Where `pullback launch` listens: a host, a port and what strangers do not know. It is told three
+#: more things: that a rank waits in `init`, that one never came, and that this process is here,
+#: which leaves a connection until either of both is gone.
+LAUNCHED, HERE = "PULLBACK_LAUNCHED", "is here"
 COMING, ABSENT = "is in init", "ended before init, where others wait for it"
 #: How long a rank may stand still, and how often that is looked at, in seconds.
 PATIENCE, PERIOD = 1.5, 0.25
@@ -36,16 +37,24 @@ def rank_of(names: Iterable[str] = _RANKS) -> str:
     return next((os.environ[name] for name in names if name in os.environ), "?")
 
 
-def report(line: str) -> bool:
-    """Sends a line to `pullback launch`; False where it is not there."""
+def call(line: str) -> socket.socket | None:
+    """Sends a line to `pullback launch`; returns the connection, None where it is not there."""
     host, port, token = (os.environ.get(LAUNCHED) or "::").rsplit(":", 2)
     try:
         address = "127.0.0.1" if host == socket.gethostname() else host, int(port)
-        with socket.create_connection(address, timeout=1) as connection:
-            connection.sendall(f"{token} {line}\n".encode())
+        connection = socket.create_connection(address, timeout=1)
+        connection.sendall(f"{token} {line}\n".encode())
     except (OSError, ValueError):
-        return False
-    return True
+        return None
+    return connection
+
+
+def report(line: str) -> bool:
+    """Sends a line to `pullback launch`; False where it is not there."""
+    connection = call(line)
+    if connection is not None:
+        connection.close()
+    return connection is not None
 
 
 class Watched:
@@ -64,6 +73,7 @@ class Watched:
         other, self._alive = os.pipe()
         for descriptor in (theirs, other):
             os.set_inheritable(descriptor, True)
+        self._launch = call(HERE)
         self._woken, waking = os.pipe()
         os.set_blocking(waking, False)
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
@@ -86,6 +96,9 @@ class Watched:
         stopped = 0.0
         cause = stop = ""
         heard = [self._said, self._woken]
+        launch = -1 if self._launch is None else self._launch.fileno()
+        if self._launch is not None:
+            heard.append(launch)
         while True:
             found, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
             if found and os.WIFSTOPPED(status):
@@ -98,6 +111,9 @@ class Watched:
             for descriptor in ready:
                 if not self._hear(descriptor):
                     heard.remove(descriptor)
+                    if descriptor == launch:
+                        cause = cause or "pullback launch has ended"
+                        os.kill(self._pid, signal.SIGKILL)
             if stop and not ready:
                 # Counted, not measured: who is stopped with it has not waited.
                 stopped += PERIOD

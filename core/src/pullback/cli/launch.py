@@ -161,6 +161,8 @@ class _Failures:
         self.told = ""
         self._absent = ""
         self._coming = False
+        #: Connections of the processes that watch ranks.
+        self._here: list[socket.socket] = []
         self._socket = socket.create_server(("", 0))
         # Lines of strangers do not count.
         self._token = secrets.token_hex(8)
@@ -175,7 +177,9 @@ class _Failures:
                 token, _, line = connection.makefile().readline().strip().partition(" ")
                 if token == self._token and not line:
                     break
-                if token == self._token and self._fails(line):
+                if token == self._token and line == _rank_process.HERE:
+                    self._here.append(connection.dup())
+                elif token == self._token and self._fails(line):
                     threading.Thread(target=_end, args=(process,), daemon=True).start()
         self._socket.close()
 
