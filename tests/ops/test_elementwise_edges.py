@@ -352,7 +352,7 @@ def test_integers_are_lifted_to_float32():
         assert pb.atan2(pb.asarray([1], dtype=dtype), 2).dtype == pb.float32
 
 
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "pow", "floor_divide"])
+@pytest.mark.parametrize("name", ["add", "subtract", "pow", "floor_divide"])
 def test_arithmetic_of_truth_values_raises(name):
     flag = pb.asarray([True, False])
     function = getattr(pb, name)
@@ -360,6 +360,27 @@ def test_arithmetic_of_truth_values_raises(name):
         function(flag, flag)
     assert function(flag, pb.asarray([1.0, 2.0])).dtype == pb.float32
     assert function(flag, 2).dtype == pb.int32
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_product_of_booleans_is_true_where_both_are(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.random((4, 1, 3)) < 0.5, rng.random((5, 3)) < 0.5
+    x, y = pb.asarray(a), pb.asarray(b)
+    expected = np.logical_and(a, b).tolist()
+    both = pb.function(lambda x, y: (x * y, x * x, x * True))
+    for found in (x * y, pb.multiply(x, y), pb.vmap(lambda row: row * y)(x), both(x, y)[0]):
+        assert (found.dtype, found.tolist()) == (pb.bool, expected)
+    assert [part.tolist() for part in both(x, y)[1:]] == [a.tolist()] * 2
+    x *= False
+    assert (x.dtype, x.tolist()) == (pb.bool, np.zeros_like(a).tolist())
+    assert pb.eval_shape(pb.multiply, y, y) == pb.TensorSpec((5, 3), "bool")
+
+
+def test_a_product_of_masks_selects_what_has_gradients():
+    x = pb.asarray([1.0, 2.0, 3.0, 4.0])
+    slopes = pb.grad(lambda x: pb.sum(pb.where((x > 1) * (x < 4), x * x, 0)))(x)
+    assert slopes.tolist() == [0.0, 4.0, 6.0, 0.0]
 
 
 @pytest.mark.parametrize(("name", "found"), [("maximum", [1, 1, 1, 0]), ("minimum", [1, 0, 0, 0])])

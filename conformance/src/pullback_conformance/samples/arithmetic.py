@@ -39,7 +39,12 @@ _WRONG_UNARY = (wrong(errors.DTypeError, booleans(3)),)
 
 suite("add", np.add)(*_PAIRS, *_WRONG)
 suite("subtract", np.subtract)(*_PAIRS, *_WRONG)
-suite("multiply", np.multiply)(*_PAIRS, *_WRONG)
+suite("multiply", np.multiply)(
+    *_PAIRS,
+    call(booleans(3, 4), booleans(4, seed=1), note="booleans"),
+    call(booleans(3), booleans(seed=2), note="a boolean"),
+    _WRONG[0],
+)
 suite("divide", np.true_divide)(*_PAIRS, _SPECIAL_PAIRS, *_WRONG[:1])
 
 

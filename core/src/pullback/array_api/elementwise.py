@@ -142,11 +142,11 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         far = xp.log(xp.abs(1 + x))
         return complex_(xp.where(xp.abs(x) < 0.5, near, far), xp.atan2(b, 1 + a))
 
-    def extremum(name: str, of_booleans: str) -> Kernel:
+    def with_booleans(name: str, of_booleans: str) -> Kernel:
         numbers, truths = getattr(xp, name), getattr(xp, of_booleans)
 
         def kernel(x1: Any, x2: Any) -> Any:
-            # The standard has no order of booleans.
+            # The standard has neither an order nor products of booleans.
             return (truths if x1.dtype == xp.bool else numbers)(x1, x2)
 
         return kernel
@@ -154,9 +154,10 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     table: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
     table |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
     table |= {"positive": positive, "pow": pow}
-    for name, other in {"maximum": "logical_or", "minimum": "logical_and"}.items():
+    truths = {"maximum": "logical_or", "minimum": "logical_and", "multiply": "logical_and"}
+    for name, other in truths.items():
         if name in table:
-            table[name] = extremum(name, other)
+            table[name] = with_booleans(name, other)
     if hasattr(xp, "floor_divide"):
         table["integer_floor_divide"] = xp.floor_divide
     if hasattr(xp, "complex64"):

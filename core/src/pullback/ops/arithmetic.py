@@ -21,6 +21,7 @@ from pullback.dtypes import (
     ordered,
     real,
     real_of,
+    same,
     uniform,
 )
 from pullback.ops import late
@@ -79,16 +80,18 @@ subtract.vjp(x1=lambda g: g, x2=lambda g: -g)
 
 @op(
     shape=broadcast,
-    dtype=numeric,
+    dtype=same,
     accuracy=ROUNDED,
     identity_element=1,
     primitive="exp(log(x1) + log(x2)) rounds more than once and takes neither signs nor integers.",
 )
 def multiply(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The elementwise product of x1 and x2.
+    """The elementwise product of x1 and x2; of two booleans, whether both are True.
 
     >>> pb.multiply([1, 2], 3).tolist()
     [3, 6]
+    >>> pb.multiply([True, True], [True, False]).tolist()
+    [True, False]
     """
 
 
