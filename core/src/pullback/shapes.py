@@ -23,6 +23,8 @@ Shape: TypeAlias = "tuple[int, ...]"
 ShapeLike: TypeAlias = Annotated[int | Sequence[int], "ShapeLike"]
 Axis: TypeAlias = Annotated[int, "Axis"]
 Axes: TypeAlias = Annotated[int | Sequence[int] | None, "Axes"]
+# Several count as one, whose elements are all of theirs in C order: kernels get an int.
+JoinedAxes: TypeAlias = Annotated[int | Sequence[int] | None, "JoinedAxes"]
 P = ParamSpec("P")
 R = TypeVar("R")
 

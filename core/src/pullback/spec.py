@@ -77,7 +77,7 @@ class Attribute:
     """A parameter of an op that is not a tensor.
 
     `form` is the annotation, which says how dispatch makes it canonical: "Axis" and "Axes" count
-    from the front, "ShapeLike" is a tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device;
+    from the front, "JoinedAxes" is an axis, and dispatch makes one of several, "ShapeLike" is a tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device;
     any other annotation leaves the value as it is.
     """
 
@@ -150,6 +150,7 @@ class Op:
         "identity_when",
         "index",
         "inputs",
+        "joined",
         "missing",
         "name",
         "normalize",
@@ -209,6 +210,8 @@ class Op:
         self.own = is_own(body)
         self.inputs = inputs
         self.attributes = attributes
+        #: The attribute that may name several axes, which are made one; "" for none.
+        self.joined = next((a.name for a in attributes if a.form == "JoinedAxes"), "")
         self.shape = shape
         self.dtype = dtype
         self.accuracy = accuracy

@@ -16,6 +16,7 @@ from pullback.spec import OPS, Arity, Attribute, Op, Rule
 #: What a kernel gets for an attribute, by the annotation; any other is what the annotation says.
 FORMS = {
     "Axis": "an int, counted from the front; None where the op allows it",
+    "JoinedAxes": "an int, counted from the front",
     "Axes": "a sorted tuple of ints, counted from the front; None for all axes",
     "ShapeLike": "a tuple of ints",
     "DTypeLike": "a public dtype; None where the dtype rule decides",

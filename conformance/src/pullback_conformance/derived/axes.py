@@ -30,7 +30,7 @@ def named(op: Op) -> list[Attribute]:
     return [
         attribute
         for attribute in op.attributes
-        if attribute.form in ("Axis", "Axes") or attribute.name in _NAMES
+        if attribute.form in ("Axis", "Axes", "JoinedAxes") or attribute.name in _NAMES
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, ForwardRef, TypeAlias, Union, get_args, get_origin
 
 from pullback.devices import DeviceLike
 from pullback.dtypes import DTypeLike
-from pullback.shapes import Axes, Axis, ShapeLike
+from pullback.shapes import Axes, Axis, JoinedAxes, ShapeLike
 from pullback.spec import Arity
 from pullback.tensor import Tensor, TensorLike
 
@@ -37,6 +37,7 @@ _ALIASES: dict[str, object] = {
     "TensorLike": TensorLike,
     "Axis": Axis,
     "Axes": Axes,
+    "JoinedAxes": JoinedAxes,
     "ShapeLike": ShapeLike,
     "DTypeLike": DTypeLike,
     "DeviceLike": DeviceLike,

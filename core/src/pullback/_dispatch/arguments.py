@@ -102,7 +102,7 @@ PLAIN: dict[str, Callable[[Any, str], Any]] = {
 }
 
 #: The forms in which None has no meaning, unless the annotation adds "| None".
-REQUIRED = frozenset({*PLAIN, "Axis", "ShapeLike", "DTypeLike"})
+REQUIRED = frozenset({*PLAIN, "Axis", "JoinedAxes", "ShapeLike", "DTypeLike"})
 #: The forms whose canonical values have one type each, so that == tells them apart.
 COMPARABLE = REQUIRED | {"Axes"}
 
@@ -122,9 +122,9 @@ def canonicalize(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
             continue
         elif form in PLAIN:
             result[attribute.name] = PLAIN[form](value, attribute.name)
-        elif form in ("Axis", "Axes"):
+        elif form in ("Axis", "Axes", "JoinedAxes"):
             ndim = _leading(inputs).ndim
-            canonical = shapes.canonical_axis if form == "Axis" else shapes.canonical_axes
+            canonical = shapes.canonical_axes if form == "Axes" else shapes.canonical_axis
             result[attribute.name] = canonical(value, ndim)
         elif form == "ShapeLike":
             result[attribute.name] = shapes.as_shape(value)

@@ -50,6 +50,7 @@ from pullback.tensor import Tensor, new_tensor
 _CANONICAL_FORMS = {
     "Axis": "{0} = _canonical_axis({0}, len(_a0.shape))",
     "Axes": "{0} = _canonical_axes({0}, len(_a0.shape))",
+    "JoinedAxes": "{0} = _canonical_axis({0}, len(_a0.shape))",
     "ShapeLike": "{0} = _as_shape({0})",
     "DTypeLike": "{0} = _as_dtype({0})",
     **{form: "{0} = _plain_" + form + "({0}, {0!r})" for form in PLAIN},
@@ -437,9 +438,10 @@ def _shape_of(x: Input, array: str) -> str:
 
 
 def _write_failure(source: Source, op: Op, inputs: str) -> None:
+    several = f" or type({op.joined}) is not int" if op.joined else ""
     source.write(f"""
         except Exception as _error:
-            if isinstance(_error, RuntimeWarning):
+            if isinstance(_error, RuntimeWarning){several}:
                 return _general(_OP, {inputs}, {_attributes(op)})
             _raise_explained(_OP, _error, {inputs}, {_attributes(op)})
     """)

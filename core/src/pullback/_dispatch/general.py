@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import errors
-from pullback._dispatch.arguments import dtype_remark
+from pullback._dispatch.arguments import dtype_remark, wrap_op_error
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.conversions import arrays_beside, converted, read_sequence
 from pullback._dispatch.convert import (
@@ -41,10 +41,12 @@ from pullback._dispatch.recording import (
     paused,
     unfollowed,
 )
+from pullback._operators import OPERATORS
 from pullback._symbols import TRACES
 from pullback._views import base_of
 from pullback.devices import Device
 from pullback.dtypes import is_floating
+from pullback.shapes import canonical_axes, size_of
 from pullback.spec import Arity, Op
 from pullback.tensor import Tensor, wrap
 
@@ -212,6 +214,9 @@ def _call(
         values = sequences(op, values)
     flat, device = align_inputs(op, values)
     inputs = flat if op.fixed else unflatten(flat, sequence_lengths(op, values))
+    axes = attributes[op.joined] if op.joined else 0
+    if axes is None or isinstance(axes, (tuple, list)):
+        return _over_joined(op, flat[0], axes, attributes)
     plan = resolve(op, inputs, attributes, device)
     device, attributes = plan.device, plan.attributes
 
@@ -245,6 +250,23 @@ def _call(
     if op.view:
         _mark(tensors, flat[0])
     return tensors[0] if count == 1 else named(op, tensors)
+
+
+def _over_joined(op: Op, x: Any, axes: Any, attributes: Mapping[str, Any]) -> Any:
+    """The op along several axes: along one that has their elements."""
+    try:
+        chosen = canonical_axes(axes, x.ndim)
+    except errors.PullbackError as error:
+        raise wrap_op_error(op, error) from None
+    chosen = tuple(range(x.ndim)) if chosen is None else chosen
+    if len(chosen) == 1:
+        return op.function(x, **{**attributes, op.joined: chosen[0]})
+    order = (*[axis for axis in range(x.ndim) if axis not in chosen], *chosen)
+    moved = OPERATORS.permute_dims(x, order)
+    others = moved.shape[: x.ndim - len(chosen)]
+    joined = OPERATORS.reshape(moved, (*others, size_of(moved.shape[len(others) :])))
+    y = OPERATORS.reshape(op.function(joined, **{**attributes, op.joined: -1}), moved.shape)
+    return OPERATORS.permute_dims(y, tuple([order.index(axis) for axis in range(x.ndim)]))
 
 
 def named(op: Op, results: Sequence[Tensor]) -> Any:

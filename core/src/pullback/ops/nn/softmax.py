@@ -8,7 +8,7 @@ from pullback.dtypes import real_floating
 from pullback.ops.exponential import exp, log
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.reductions import max, sum
-from pullback.shapes import Axis, Shape, checked, first
+from pullback.shapes import Axis, JoinedAxes, Shape, checked, first
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
 
@@ -25,13 +25,15 @@ def _of_one_shape(g: Shape, out: Shape, *, axis: int) -> Shape:
 # ACCUMULATED: exp turns the rounding of x - max into a relative error of as many ulp as x is below
 # the maximum.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def softmax(x: Tensor, /, axis: Axis = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along axis, without overflow; -inf gives 0.
+def softmax(x: Tensor, /, axis: JoinedAxes = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along axis, or several, without overflow; -inf gives 0.
 
     A slice of -inf only gives NaN.
 
     >>> pb.softmax([1e4, 1e4, float("-inf")]).tolist()
     [0.5, 0.5, 0.0]
+    >>> pb.softmax([[0.0, 0.0], [0.0, 0.0]], axis=(0, 1)).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
     """
     wide = widened(x)
     if not wide.size:
@@ -73,8 +75,8 @@ def _(h: Tensor, g: Tensor, out: Tensor, *, axis: int) -> Tensor:
 
 # ACCUMULATED: x - log(sum(exp(x))) may cancel.
 @op(shape=first, dtype=real_floating, accuracy=ACCUMULATED)
-def log_softmax(x: Tensor, /, axis: Axis = -1) -> Tensor:
-    """x - log(sum(exp(x))) along axis, without overflow.
+def log_softmax(x: Tensor, /, axis: JoinedAxes = -1) -> Tensor:
+    """x - log(sum(exp(x))) along axis, or several, without overflow.
 
     >>> pb.log_softmax([1e4, -1e4]).tolist()
     [0.0, -20000.0]
