@@ -97,7 +97,8 @@ def _point(image: Array, y: float, x: float) -> Array:
 
 def _align(
     x: Array, boxes: Array, batch_indices: Array, *, output_size: Any, spatial_scale: float = 1.0,
-    sampling_ratio: int = 0, aligned: bool = True, data_format: str = "channels_last",
+    sampling_ratio: int = 0, aligned: bool = True, reduction: str = "mean",
+    data_format: str = "channels_last",
 ) -> Array:  # fmt: skip
     images, out = to_last(x, data_format), tuple_of(output_size, 2)
     y: Array = np.zeros((len(boxes), *out, images.shape[-1]), x.dtype)
@@ -108,15 +109,16 @@ def _align(
         cell = [side / cells for side, cells in zip(extent, out, strict=True)]
         points = [sampling_ratio or max(int(np.ceil(side)), 0) for side in cell]
         for spot in np.ndindex(*out):
-            total = 0 * images[0, 0, 0]
+            found = []
             for step in np.ndindex(*points):
                 place = [
                     corners[1 - axis]
                     + cell[axis] * (spot[axis] + (step[axis] + 0.5) / points[axis])
                     for axis in range(2)
                 ]
-                total = total + _point(images[item], *place)
-            y[(n, *spot)] = total / max(points[0] * points[1], 1)
+                found.append(_point(images[item], *place))
+            if found:
+                y[(n, *spot)] = getattr(np, reduction)(found, axis=0)
     return from_last(y, data_format)
 
 
@@ -145,10 +147,20 @@ suite("roi_align", _align, scale=_align_size, without=_IN_ORDER)(
         normal(2, 3, 6, 7), _REGIONS * 2, _OF, output_size=2, spatial_scale=0.5, sampling_ratio=1,
         data_format="channels_first", dtypes=("float32", "float64"),
     ),
+    *(
+        call(
+            normal(2, 6, 7, 2), _REGIONS, _OF, output_size=(1, 2), sampling_ratio=ratio,
+            reduction="max", dtypes=("float32", "float64"),
+        )
+        for ratio in (0, 1, 2)
+    ),
     call(normal(2, 6, 7, 2), _REGIONS[:0], _OF[:0], output_size=2, note="no boxes"),
+    call(normal(2, 6, 7, 2), _REGIONS[:0], _OF[:0], output_size=2, reduction="max"),
     call(normal(1, 1, 1, 2), _REGIONS[:2], _OF[:1].repeat(2), output_size=2, sampling_ratio=1),
     rough(normal(1, 5, 5, 1), np.array([[3.0, 3.0, 1.0, 1.0]]), _OF[:1], output_size=2,
           note="a box without extent"),
+    rough(normal(1, 5, 5, 1), np.array([[3.0, 3.0, 1.0, 1.0]]), _OF[:1], output_size=2,
+          reduction="max", note="a box without extent"),
     rough(normal(1, 5, 5, 1), np.array([[20.0, 20.0, 24.0, 24.0]]), _OF[:1], output_size=2,
           note="outside"),
     wrong(errors.ShapeError, normal(6, 7, 2), _REGIONS, _OF, output_size=2),
@@ -158,4 +170,6 @@ suite("roi_align", _align, scale=_align_size, without=_IN_ORDER)(
     wrong(errors.IndexingError, normal(2, 6, 7, 2), _REGIONS, _OF + 2, output_size=2),
     wrong(errors.InputValueError, normal(2, 6, 7, 2), _REGIONS, _OF, output_size=2,
           sampling_ratio=-1),
+    wrong(errors.InputValueError, normal(2, 6, 7, 2), _REGIONS, _OF, output_size=2,
+          reduction="median"),
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 from pullback import dtypes, errors
 from pullback._dispatch import op
@@ -28,7 +29,7 @@ from pullback.ops.rounding import ceil
 from pullback.ops.searching import argwhere
 from pullback.ops.selection import where
 from pullback.ops.sorting import argsort
-from pullback.shapes import Shape, as_int, channels_of, image_shape, spatial_of
+from pullback.shapes import Shape, as_int, channels_of, check_choice, image_shape, spatial_of
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
 
@@ -170,16 +171,18 @@ def _image_boxes(operands: Operands, **_: object) -> Resolution:
 
 def _aligning(
     shapes: tuple[Any, ...], *, output_size: Any, spatial_scale: Any, sampling_ratio: Any,
-    aligned: Any, data_format: str,
+    aligned: Any, reduction: str, data_format: str,
 ) -> dict[str, Any]:  # fmt: skip
     check_format(data_format)
+    check_choice(reduction, "reduction", ("mean", "max"))
     size = sizes(output_size, 2, "output_size")
     _aligned_shape(*shapes, output_size=size, data_format=data_format)
     ratio = as_int(sampling_ratio, "an integer sampling_ratio")
     if ratio < 0:
         raise errors.InputValueError(f"sampling_ratio must not be negative, got {ratio}")
     how = {"spatial_scale": as_float(spatial_scale, "spatial_scale"), "sampling_ratio": ratio}
-    return {"output_size": size, **how, "aligned": bool(aligned), "data_format": data_format}
+    how |= {"aligned": bool(aligned), "reduction": reduction, "data_format": data_format}
+    return {"output_size": size, **how}
 
 
 # ACCUMULATED: means of weighted sums that may cancel.
@@ -193,13 +196,14 @@ def roi_align(
     spatial_scale: float = 1.0,
     sampling_ratio: int = 0,
     aligned: bool = True,
+    reduction: Literal["mean", "max"] = "mean",
     data_format: DataFormat = "channels_last",
 ) -> Tensor:
     """The contents of boxes in images, resized to one size (He et al., 2017, Mask R-CNN).
 
-    A box is divided into `output_size` cells. A cell is the mean of points in it, and a point
-    is interpolated between four pixels. More than a pixel outside of the image there are zeros. The
-    gradient goes to the boxes too, except through their number of points.
+    A box is divided into `output_size` cells. A cell is the mean of points in it, or the largest
+    of them, and a point is interpolated between four pixels. More than a pixel outside of the image
+    there are zeros. The gradient goes to the boxes too, except through their number of points.
 
     Args:
         x: images (batch, height, width, channels).
@@ -211,6 +215,8 @@ def roi_align(
             has pixels, rounded up, which depends on the values.
         aligned: True if coordinates count from the edge of the first pixel; False if from its
             center, with boxes of one pixel at least, as older detectors have it.
+        reduction: "mean" or "max" of the points of a cell, 0 for one without points. ONNX's
+            reference takes the largest of pixels times their weights instead.
         data_format: "channels_last" or "channels_first".
 
     Returns:
@@ -229,7 +235,7 @@ def roi_align(
         corners = corners - 0.5
     batch, count = images.shape[0], corners.shape[0]
     items = take(arange(batch, dtype=int64, device=x.device), batch_indices)
-    places, weights, valid = [], [], []
+    places, weights, valid, counted = [], [], [], []
     for axis, (cells, pixels) in enumerate(zip(output_size, images.shape[1:3], strict=True)):
         begin, extent = corners[:, 1 - axis], corners[:, 3 - axis] - corners[:, 1 - axis]
         cell = (extent if aligned else maximum(extent, 1)) / cells
@@ -237,26 +243,40 @@ def roi_align(
         most = sampling_ratio
         if not sampling_ratio:
             points = maximum(ceil(cell), 0)
-            most = int(max(points)) if count else 0
+            most = (int(max(points)) if count else 0) or 1
         at, within = _steps(cells, begin), (_steps(most, begin) + 0.5)
         share = reshape(maximum(points, 1), (-1, 1)) if not sampling_ratio else points
         found = _column(begin, 2) + _column(cell, 2) * (
             reshape(at, (1, -1, 1)) + expand_dims(expand_dims(within, 0) / share, 1)
         )
         there = (found >= -1) & (found <= pixels)
-        if not sampling_ratio:
-            there = there & (expand_dims(within, 0) < _column(points, 1))[:, None, :]
         # (n, cells, points), with axes of size 1 for those of the other dimension.
         shape = (count, cells, 1, most, 1) if axis == 0 else (count, 1, cells, 1, most)
+        if not sampling_ratio:
+            is_point = (expand_dims(within, 0) < _column(points, 1))[:, None, :]
+            there = there & is_point
+            counted.append(reshape(is_point, (count, 1, 1, *shape[3:])))
         places.append(reshape(clip(found, 0, pixels - 1), shape))
         valid.append(reshape(there, shape))
         weights.append(share if sampling_ratio else reshape(share, (count, 1, 1)))
     values = sampled(images, places, 1, "nearest", items=_column(items, 4))
     inside = expand_dims(valid[0] & valid[1], -1)
-    total = sum(where(inside, values, 0), axis=(3, 4))
+    values = where(inside, values, 0)
+    if reduction == "max":
+        return narrowed(channels_back(_largest(values, counted), data_format), x)
+    total = sum(values, axis=(3, 4))
     number = weights[0] * weights[1]
     y = total / (number if sampling_ratio else expand_dims(number, -1))
     return narrowed(channels_back(y, data_format), x)
+
+
+def _largest(values: Tensor, counted: list[Tensor]) -> Tensor:
+    """The largest of the points of each cell: of those that count, where not all do."""
+    if not counted:
+        return max(values, axis=(3, 4))
+    is_point = expand_dims(counted[0] & counted[1], -1)
+    found = max(where(is_point, values, -math.inf), axis=(3, 4))
+    return where(any(is_point, axis=(3, 4)), found, 0)
 
 
 def _steps(count: int, like: Tensor) -> Tensor:
