@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 import pullback as pb
 
 OPS = {"softmax": pb.softmax, "log_softmax": pb.log_softmax}
@@ -28,7 +29,7 @@ def test_values_and_gradients_of_every_set_of_axes(name):
             found = op(x, axis=axis)
             np.testing.assert_allclose(found.numpy(), expected(name, values, axis), 1e-12)
             if axis is None or list(axis) == sorted(axis):
-                pb.check_gradients(lambda x: pb.sum(op(x, axis=axis) * w), x)
+                pb.check_gradients(lambda x, w, axis=axis: pb.sum(op(x, axis=axis) * w), x, w)
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -47,7 +48,7 @@ def test_transforms(name):
 @pytest.mark.parametrize("axis", [(0, 0), (0, 2), (0, 1, -1), ("a",), "a", 1.5])
 def test_wrong_axes_are_named(axis):
     wrong = pb.errors.AxisError if isinstance(axis, tuple) and "a" not in axis else ValueError
-    with pytest.raises(wrong, match="^softmax: "):
+    with pytest.raises(wrong, match=r"^softmax: "):
         pb.softmax([[1.0, 2.0]], axis=axis)
 
 

@@ -20,6 +20,7 @@ from pullback.ops.linalg.linear_algebra import (
     trace,
     vecdot,
 )
+from pullback.ops.linalg.lu import lu_factor, lu_solve
 from pullback.ops.linalg.norms import matrix_norm, vector_norm
 from pullback.ops.linalg.solvers import (
     cholesky,
@@ -42,6 +43,8 @@ __all__ = [
     "eigvals",
     "eigvalsh",
     "inv",
+    "lu_factor",
+    "lu_solve",
     "matmul",
     "matrix_norm",
     "matrix_power",

@@ -77,8 +77,9 @@ class Attribute:
     """A parameter of an op that is not a tensor.
 
     `form` is the annotation, which says how dispatch makes it canonical: "Axis" and "Axes" count
-    from the front, "JoinedAxes" is an axis, and dispatch makes one of several, "ShapeLike" is a tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device;
-    any other annotation leaves the value as it is.
+    from the front, "JoinedAxes" is an axis, and dispatch makes one of several, "ShapeLike" is a
+    tuple of ints, "DTypeLike" an np.dtype, "DeviceLike" a Device; any other annotation leaves the
+    value as it is.
     """
 
     __slots__ = ("form", "name", "optional")

@@ -11,7 +11,7 @@ from jax import lax
 from pullback import array_api
 from pullback.casting import HALF
 from pullback.plugins.compiling import require
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_jax import indexing, neural
 from pullback_jax.neural import narrowed, widened
 from pullback_jax.settings import with_settings
@@ -55,6 +55,25 @@ def _in_float32(kernel: Kernel) -> Kernel:
         return narrowed(kernel(*map(widened, arrays)), arrays[0])
 
     return computed
+
+
+def _bitcast(x: jax.Array, *, dtype: Any, parts: int, whole: int) -> jax.Array:
+    return lax.bitcast_convert_type(x, dtype)
+
+
+@may_decline
+def _lu_factor(x: jax.Array) -> Any:
+    if jnp.iscomplexobj(x):
+        return NotImplemented  # LAPACK's pivots are by |re| + |im|, the op's by the absolute value
+    lu, pivots, _ = lax.linalg.lu(widened(x))
+    return narrowed(lu, x), pivots
+
+
+def _row_order(pivots: jax.Array, *, rows: int) -> jax.Array:
+    if pivots.shape[-1] > rows:
+        raise ValueError("there are more pivots than rows")
+    order = lax.linalg.lu_pivots_to_permutation(pivots.astype(jnp.int32), rows)
+    return order.astype(jnp.int64)
 
 
 def _of_integers(name: str) -> Kernel:
@@ -161,5 +180,8 @@ _TABLE: dict[str, Kernel] = {
     "solve": _solve,
     **indexing.KERNELS,
     **neural.KERNELS,
+    "bitcast": _bitcast,
+    "lu_factor": _lu_factor,
+    "row_order": _row_order,
 }
 KERNELS = {name: with_settings(kernel) for name, kernel in _TABLE.items()}

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback import array_api
 from pullback.casting import cast, number
+from pullback.dtypes import DType, name_of
 from pullback.plugins.compiling import require
 from pullback.plugins.records import Kernel, may_decline
 from pullback_mlx.namespace import Array, Namespace, host, native
@@ -99,6 +100,14 @@ def _sign(x: Array) -> Array:
         return GENERIC["sign"](x)
     y = mx.sign(x)
     return mx.where(x == 0, mx.zeros_like(x), mx.where(mx.isnan(x), x, y))
+
+
+def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:
+    kind = getattr(mx, name_of(dtype))
+    if not x.ndim and parts == 1:
+        return x.reshape(1).view(kind).reshape(())
+    y = (x[..., None] if parts > 1 else x).view(kind)
+    return y[..., 0] if whole > 1 else y
 
 
 def _signbit(x: Array) -> Array:
@@ -212,6 +221,7 @@ KERNELS: dict[str, Kernel] = {
     **GENERIC,
     "arange": _arange,
     "argwhere": _argwhere,
+    "bitcast": _bitcast,
     "bitwise_left_shift": _shift(left=True),
     "bitwise_right_shift": _shift(left=False),
     "copysign": _copysign,

@@ -10,8 +10,8 @@ import torch
 
 from pullback import array_api, dtypes
 from pullback.casting import HALF, cast
-from pullback.dtypes import DType
-from pullback.plugins.records import Kernel
+from pullback.dtypes import DType, name_of
+from pullback.plugins.records import Kernel, may_decline
 from pullback.shapes import Shape
 from pullback_torch import neural, special_cases
 from pullback_torch.host import from_numpy, on_host, to_numpy
@@ -125,6 +125,11 @@ def _astype(x: torch.Tensor, *, dtype: DType) -> torch.Tensor:
     return found
 
 
+def _bitcast(x: torch.Tensor, *, dtype: DType, parts: int, whole: int) -> torch.Tensor:
+    y = (x.unsqueeze(-1) if parts > 1 else x.contiguous()).view(getattr(torch, name_of(dtype)))
+    return y[..., 0] if whole > 1 else y
+
+
 def _relu(x: torch.Tensor) -> torch.Tensor:
     return x if x.dtype in _NATIVE_UNSIGNED else torch.relu(x)
 
@@ -180,6 +185,14 @@ def _eig(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(part.to(result) for part in torch.linalg.eig(double))
 
 
+@may_decline
+def _lu_factor(x: torch.Tensor) -> Any:
+    if x.dtype.is_complex:
+        return NotImplemented  # LAPACK's pivots are by |re| + |im|, the op's by the absolute value
+    lu, pivots, _ = torch.linalg.lu_factor_ex(widened(x))
+    return lu.to(x.dtype), pivots - 1
+
+
 def _matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     gpu = x1.device.type == "cuda"
     if x1.dtype in WIDE or (gpu and x1.dtype.is_floating_point):
@@ -197,6 +210,8 @@ KERNELS: dict[str, Kernel] = {
     **{name: _checked(name) for name in ("cholesky", "eigh", "qr", "slogdet", "solve", "svd")},
     **{name: _where_not_empty(name) for name in GENERIC if "fft" in name},
     "astype": _astype,
+    "bitcast": _bitcast,
+    "lu_factor": _lu_factor,
     # torch.log is further off than NumPy's, and the terms of digamma cancel.
     "digamma": HOST["digamma"],
     "eig": _eig,

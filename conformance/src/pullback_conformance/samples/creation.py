@@ -9,7 +9,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback.casting import cast
 from pullback_conformance.draws import booleans, cnormal, integers, normal
-from pullback_conformance.sample import call, reachable, rough, suite, wrong
+from pullback_conformance.sample import Array, call, reachable, rough, suite, wrong
 
 
 def _full(shape: object, fill_value: object, dtype: Any = None) -> Any:
@@ -103,4 +103,28 @@ suite("astype", _astype)(
     wrong(errors.DTypeError, normal(2), dtype="quaternion"),
 )
 
+
+def _bits(x: Array, *, dtype: str, parts: int, whole: int) -> Array:
+    found = np.frombuffer(x.tobytes(), dtypes.as_dtype(dtype))
+    return found.reshape(x.shape[:-1] if whole > 1 else (*x.shape, *[parts] * (parts > 1)))
+
+
+_WORDS = integers(0, 1000, 2, 3)
+_SAME: dict[str, Any] = {"parts": 1, "whole": 1}
+_AS_BITS = dict.fromkeys(
+    ("exceptional", "large", "shared", "equal"), "values of another dtype have other bits"
+)
+suite("bitcast", _bits, without=_AS_BITS)(
+    call(_WORDS.astype(np.int32), dtype="float32", **_SAME),
+    call(_WORDS.astype(np.int32), dtype="uint32", **_SAME),
+    call(_WORDS.astype(np.int32), dtype="uint8", parts=4, whole=1),
+    call(_WORDS.astype(np.int32), dtype="bfloat16", parts=2, whole=1),
+    call(_WORDS.astype(np.uint8)[:, :2], dtype="int16", parts=1, whole=2),
+    call(np.asfortranarray(_WORDS[:, :2].astype(np.int32)), dtype="int64", parts=1, whole=2),
+    call(np.array(7, np.int16), dtype="int8", parts=2, whole=1, note="0-d"),
+    call(np.zeros((0, 2), np.int16), dtype="int32", parts=1, whole=2, note="empty"),
+    wrong(errors.DTypeError, booleans(3), dtype="int8", **_SAME),
+    wrong(errors.DTypeError, cnormal(3), dtype="int64", parts=2, whole=1),
+    wrong(errors.ShapeError, _WORDS.astype(np.int16), dtype="int32", parts=1, whole=2),
+)
 suite("to_device", lambda x: x)(call(normal(2, 3)), call(integers(0, 9, 3)), call(cnormal(2)))

@@ -83,6 +83,80 @@ suite("solve_triangular", _triangular)(
     wrong(errors.ShapeError, normal(3, 3), normal(2, 3)),
     wrong(errors.InputValueError, np.array([[0.0, 2.0], [2.0, 4.0]]), np.array([1.0, 1.0])),
 )
+
+
+def _lu(x: Array) -> Any:
+    """By Gaussian elimination of each matrix, one column after the other."""
+    *stack, m, n = x.shape
+    lu = x.astype(x.dtype if x.dtype.kind in "fc" else np.float64)
+    pivots = np.zeros((*stack, min(m, n)), np.int32)
+    for at in np.ndindex(*stack):
+        for j in range(min(m, n)):
+            pivots[(*at, j)] = p = j + np.argmax(np.abs(lu[at][j:, j]))
+            lu[at][[j, p]] = lu[at][[p, j]]
+            top = lu[at][j, j]
+            lu[at][j + 1 :, j] /= top or 1
+            lu[at][j + 1 :, j + 1 :] -= np.outer(lu[at][j + 1 :, j], lu[at][j, j + 1 :])
+    return lu, pivots
+
+
+def _order(pivots: Array, *, rows: int) -> Array:
+    order = np.zeros((*pivots.shape[:-1], rows), np.int64)
+    for at in np.ndindex(*pivots.shape[:-1]):
+        found = list(range(rows))
+        for j, p in enumerate(pivots[at]):
+            found[j], found[p] = found[p], found[j]
+        order[at] = found
+    return order
+
+
+def _lu_solve(lu: Array, pivots: Array, x2: Array) -> Array:
+    n = lu.shape[-1]
+    order = _order(pivots, rows=n)
+    x1 = np.zeros(lu.shape, lu.dtype)
+    product = (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)
+    np.put_along_axis(x1, np.broadcast_to(order[..., None], lu.shape), product, axis=-2)
+    return np.linalg.solve(x1, x2)
+
+
+_AS_PLACES = dict.fromkeys(("exceptional", "large", "shared", "equal"), "pivots are places of rows")
+suite("row_order", _order, without=_AS_PLACES)(
+    call(np.array([2, 1, 2]), rows=3),
+    call(np.array([[3, 3], [0, 1]]), rows=4, note="more rows"),
+    call(np.array([[0, 1]], np.int8), rows=2, note="int8"),
+    call(np.zeros((0, 2), np.int32), rows=2, note="empty"),
+    call(np.zeros((3, 0), np.int32), rows=2, note="no pivots"),
+    wrong(errors.ShapeError, np.array([0, 1, 2]), rows=2),
+    wrong(errors.DTypeError, normal(2), rows=2),
+)
+suite("lu_factor", _lu)(
+    *_SQUARE,
+    call(np.flip(regular(4, 4), 0), note="rows in another order"),
+    call(np.flip(regular(5, 5), 0)[:, :3], note="tall"),
+    call(np.flip(regular(2, 5, 5), 1)[..., :3, :], note="wide"),
+    call(np.flip(cregular(4, 4), 0)[:, :3], note="tall and complex"),
+    call(normal(3, 1), note="a column"),
+    call(normal(1, 3), note="a row"),
+    call(normal(3, 0), note="no columns"),
+    call(normal(0, 3), note="no rows"),
+    wrong(errors.ShapeError, normal(3)),
+)
+_FACTORS = _lu(regular(2, 3, 3))
+_CFACTORS = _lu(np.flip(cregular(3, 3), 0))
+suite("lu_solve", _lu_solve, without=_AS_PLACES)(
+    call(*_lu(np.flip(regular(3, 3), 0)), normal(3, 2)),
+    call(*_lu(np.flip(regular(3, 3), 0)), normal(3)),
+    call(*_FACTORS, normal(3), note="one vector for all"),
+    call(*_FACTORS, normal(2, 3, 4)),
+    call(_FACTORS[0][:, None], _FACTORS[1][:, None], normal(4, 3, 2), note="broadcast"),
+    call(*_CFACTORS, cnormal(3, 2, seed=3)),
+    call(*_CFACTORS, normal(3, 2), note="complex factors"),
+    call(normal(0, 3, 3), np.zeros((0, 3), np.int32), normal(3), note="no matrices"),
+    wrong(errors.ShapeError, normal(2, 3), np.zeros(2, np.int32), normal(2)),
+    wrong(errors.ShapeError, normal(3, 3), np.zeros(2, np.int32), normal(3)),
+    wrong(errors.ShapeError, normal(3, 3), np.zeros(3, np.int32), normal(2)),
+    wrong(errors.DTypeError, normal(3, 3), normal(3), normal(3)),
+)
 suite("inv", np.linalg.inv)(*_SQUARE, *NOT_SQUARE, _SINGULAR)
 suite("matrix_power", lambda x, *, n: np.linalg.matrix_power(x, n))(
     *(

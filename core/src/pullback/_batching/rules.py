@@ -94,7 +94,17 @@ def rule_of(op: Op) -> Rule | None:
 
 
 @batches(
-    *("astype", "complex_parts", "frexp", "relu", "relu6", "leaky_relu", "hard_tanh", "elu"),
+    *(
+        "astype",
+        "bitcast",
+        "complex_parts",
+        "frexp",
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "hard_tanh",
+        "elu",
+    ),
     *("hard_sigmoid", "hard_silu", "celu", "selu", "sigmoid", "softplus", "log_sigmoid", "silu"),
     *("mish", "softsign", "gelu"),
 )
@@ -120,6 +130,7 @@ def along_axes(call: BatchedOp, x: Batched) -> Any:
 
 @batches(
     *("cholesky", "slogdet", "eigh", "eig", "qr", "svd", "inv", "det", "matrix_transpose"),
+    *("lu_factor", "row_order"),
     *("tril", "triu"),
 )
 def of_matrices(call: BatchedOp, x: Batched) -> Any:

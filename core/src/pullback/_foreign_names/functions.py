@@ -37,7 +37,8 @@ _FIRST = {
     "bernoulli": "write `pb.random.bernoulli`",
     "multinomial":
         "write `pb.random.categorical(pb.log(p))`: it takes logits, not probabilities",
-    "view view_as": "write `pb.reshape(x, (2, -1))`",
+    "view view_as": "write `pb.reshape(x, (2, -1))`; the bits: `pb.bitcast(x, \"int32\")`",
+    "bitcast_convert_type": "write `pb.bitcast(x, \"int32\")`",
     "unsqueeze": "write `pb.expand_dims(x, axis=0)`",
     "permute transpose swapaxes":
         "write `pb.permute_dims(x, (1, 0))`, or `x.mT`; `x.swapaxes(0, 1)` exchanges two axes",

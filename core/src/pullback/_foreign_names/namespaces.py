@@ -228,7 +228,7 @@ _LINALG = {
     "inverse": "write `pb.linalg.inv(x)`",
     "multi_dot": "write `x @ y`",
     "lstsq": "write `pb.linalg.pinv(x) @ y`",
-    "lu lu_factor": "write `pb.linalg.solve(x, y)`, or `pb.linalg.qr(x)`",
+    "lu": "write `pb.linalg.lu_factor(x)`, or `pb.linalg.solve(x, y)`",
     "diag": "write `pb.linalg.diagonal(x)`",
     "determinant": "write `pb.linalg.det(x)`",
     "logdet": "write `pb.linalg.slogdet(x)`",

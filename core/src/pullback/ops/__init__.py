@@ -51,6 +51,7 @@ FAMILIES = (
     "segments",
     "sets",
     "linalg.solvers",
+    "linalg.lu",
     "linalg.eigenvalues",
     "linalg.decompositions",
     "linalg.norms",

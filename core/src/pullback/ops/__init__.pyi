@@ -5,6 +5,7 @@ from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
 from pullback.ops.arithmetic import slope_quotient as slope_quotient
 from pullback.ops.bessel import bessel_i as bessel_i
 from pullback.ops.indexing import place_along_axis as place_along_axis
+from pullback.ops.linalg.lu import row_order as row_order
 from pullback.ops.nn.activations import elu_gradient as elu_gradient
 from pullback.ops.nn.activations import gelu_gradient as gelu_gradient
 from pullback.ops.nn.activations import leaky_relu_gradient as leaky_relu_gradient

@@ -9,7 +9,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.arguments import as_bool
-from pullback._dispatch.convert import as_tensor, from_any
+from pullback._dispatch.convert import as_tensor, from_any, from_host
 from pullback._dispatch.host_data import SCALAR_TYPES
 from pullback._dispatch.symbolic import FUNCTIONS
 from pullback._operators import OPERATORS
@@ -18,11 +18,11 @@ from pullback.dtypes import DType, DTypeLike, Operand, Operands, Resolution, as_
 from pullback.ops.complex import real
 from pullback.ops.conversion import any_dtype, to_device
 from pullback.plugins.backend import Backend
-from pullback.shapes import first
+from pullback.shapes import Shape, first
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
 
-__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
+__all__ = ["astype", "bitcast", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 
 @uniform
@@ -126,6 +126,96 @@ def _check_storage(source: DType, dtype: DType, backend: Backend) -> None:
 
 OPERATORS.astype = FUNCTIONS["astype"] = astype
 OPERATORS.convert = _convert
+
+
+# ---------------------------------------------------------------------------------------------
+# Bits.
+
+
+def _of_bits(x: Shape, *, parts: int, whole: int, **_: object) -> Shape:
+    """An axis more for the parts of an element, or one less where several make one."""
+    if whole > 1:
+        if x[-1:] != (whole,):
+            raise errors.ShapeError(
+                f"{whole} elements make one, so the last axis must have {whole}; got shape {x}"
+            )
+        return x[:-1]
+    return (*x, parts) if parts > 1 else x
+
+
+@uniform
+def _requested(
+    operands: Operands, dtype: DType | None = None, parts: int = 1, whole: int = 1
+) -> Resolution:
+    """The requested dtype, or that of x; both hold real numbers."""
+    inputs, (source,) = dtypes.real(operands)
+    if dtype is None:
+        return Resolution(inputs, (source,))
+    (target,) = dtypes.real((dtype,)).outputs
+    if source.itemsize * whole != target.itemsize * parts:
+        raise errors.DTypeError(
+            f"{whole} of {source} do not make {parts} of {target}; write "
+            f"pb.bitcast(x, pb.{target})"
+        )
+    return Resolution(inputs, (target,))
+
+
+@op(
+    shape=_of_bits,
+    dtype=_requested,
+    accuracy=EXACT,
+    differentiable=False,
+    name="bitcast",
+)
+def _reinterpret(x: Tensor, /, *, dtype: DTypeLike, parts: int, whole: int) -> Tensor:
+    """The bits of x as numbers of another dtype."""
+    # On the host: arithmetic shows the values of numbers, and not the bits of a NaN.
+    _of_bits(x.shape, parts=parts, whole=whole)
+    host = np.asarray(x.numpy(), order="C")
+    found = (host[..., None] if parts > 1 else host).view(dtype)
+    return from_host(found[..., 0] if whole > 1 else found, None, x.device)
+
+
+def bitcast(x: TensorLike, dtype: DTypeLike, /) -> Tensor:
+    """The bits of x as numbers of another dtype, of the same size or not.
+
+    There is no gradient; `astype` converts values, and has one.
+
+    Args:
+        x: a tensor of integers or real floats, of any shape.
+        dtype: a dtype of integers or real floats.
+
+    Returns:
+        A tensor of the shape of x where both dtypes have one size. An element of x that has the
+        bits of several becomes a last axis of them, the lowest bits first; a last axis of exactly
+        the elements that have the bits of one becomes that.
+
+    Raises:
+        DTypeError: for booleans, complex numbers and dtypes for storage.
+        ShapeError: for a last axis that does not make one element.
+
+    >>> pb.bitcast([1.0, -0.0], pb.int32).tolist()
+    [1065353216, -2147483648]
+    >>> pb.bitcast(pb.asarray([258, 3], dtype="uint16"), pb.uint8).tolist()
+    [[2, 1], [3, 0]]
+    """
+    dtype = as_dtype(dtype)
+    try:
+        tensor = from_any(x)
+    except errors.SymbolicError as error:
+        if error.apply is None:
+            raise
+        kept: Tensor = error.apply(bitcast, (x, dtype), {})
+        return kept
+    for one in (tensor.dtype, dtype):
+        if not dtypes.BOOL < dtypes.kind(one) < dtypes.CMPLX:
+            raise errors.DTypeError(
+                f"bitcast: integers and real floats have bits that another dtype can read, "
+                f"{one} does not; convert with x.astype(...) first"
+            )
+    size, other = tensor.dtype.itemsize, dtype.itemsize
+    parts, whole = max(size // other, 1), max(other // size, 1)
+    return _reinterpret(tensor, dtype=dtype, parts=parts, whole=whole)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -27,4 +27,9 @@ def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: Any) -> A
         return (counts * float(step) + float(start)).astype(dtype, copy=False)
 
 
-KERNELS: dict[str, Kernel] = {"arange": _arange, "full": _full}
+def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:
+    y = (x[..., None] if parts > 1 else cupy.ascontiguousarray(x).reshape(x.shape)).view(dtype)
+    return y[..., 0] if whole > 1 else y
+
+
+KERNELS: dict[str, Kernel] = {"arange": _arange, "bitcast": _bitcast, "full": _full}

@@ -40,4 +40,14 @@ def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> 
     return counts if dtype is counts.dtype else cast(counts, dtype)
 
 
-KERNELS: dict[str, Kernel] = {"arange": _arange, "astype": _astype, "full": _full}
+def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:
+    y = (x[..., None] if parts > 1 else np.asarray(x, order="C")).view(dtype)
+    return y[..., 0] if whole > 1 else y
+
+
+KERNELS: dict[str, Kernel] = {
+    "arange": _arange,
+    "astype": _astype,
+    "bitcast": _bitcast,
+    "full": _full,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,51 @@ def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     return np.asarray(norm * unit.reshape(np.shape(norm))).astype(size.dtype)
 
 
+#: So many columns are eliminated one by one, and then a product takes them from the others.
+_PANEL = 32
+
+
+def _row_order(pivots: Array, *, rows: int) -> Array:
+    flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    order = np.tile(np.arange(rows), (len(flat), 1))
+    if flat.shape[1] > rows:
+        raise ValueError("there are more pivots than rows")
+    items = np.arange(len(flat))
+    for j in range(flat.shape[1]):
+        _exchange(order, items, j, flat[:, j])
+    return order.reshape(*pivots.shape[:-1], rows)
+
+
+def _exchange(x: Array, items: Array, first: int, others: Array) -> None:
+    """Exchanges a row of each item with another one."""
+    kept = x[:, first].copy()
+    x[:, first] = x[items, others]
+    x[items, others] = kept
+
+
+def _lu_factor(x: Array) -> tuple[Array, Array]:
+    *stack, m, n = x.shape
+    lu = np.array(widened(x), order="C").reshape(math.prod(stack), m, n)
+    pivots = np.empty((len(lu), min(m, n)), np.int32)
+    items = np.arange(len(lu))
+    one = lu.dtype.type(1)
+    for start in range(0, min(m, n), _PANEL):
+        stop = min(start + _PANEL, m, n)
+        for j in range(start, stop):
+            pivots[:, j] = np.abs(lu[:, j:, j]).argmax(1) + j
+            _exchange(lu, items, j, pivots[:, j])
+            top, below = lu[:, j, j, None], lu[:, j + 1 :]
+            below[:, :, j] /= np.where(top == 0, one, top)
+            below[:, :, j + 1 : stop] -= below[:, :, j, None] * lu[:, j, None, j + 1 : stop]
+        if stop < n:
+            lower = np.tril(lu[:, start:stop, start:stop], -1) + np.eye(
+                stop - start, dtype=lu.dtype
+            )
+            above = lu[:, start:stop, stop:] = np.linalg.solve(lower, lu[:, start:stop, stop:])
+            lu[:, stop:, stop:] -= lu[:, stop:, start:stop] @ above
+    return narrowed(lu.reshape(x.shape), x), pivots.reshape(*stack, min(m, n))
+
+
 KERNELS: dict[str, Kernel] = {
     "cross": _cross,
     "det": _in_float32(_det),
@@ -172,8 +218,10 @@ KERNELS: dict[str, Kernel] = {
     "eigvalsh": _in_float32(_eigvalsh),
     "inv": _in_float32(_inv),
     "linear": _linear,
+    "lu_factor": quiet(_lu_factor),
     "matmul": _matmul,
     "outer": _outer,
+    "row_order": _row_order,
     "svdvals": _in_float32(_svdvals),
     "tensordot": _tensordot,
     "trace": _trace,

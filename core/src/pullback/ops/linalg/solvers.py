@@ -62,7 +62,7 @@ def identity(like: Tensor, n: int) -> Tensor:
 # ---------------------------------------------------------------------------------------------
 
 
-def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
+def solved(x1: Shape, x2: Shape, **_: object) -> Shape:
     """The shape of the right sides, with the stacks of both inputs broadcast."""
     n = square(x1)[-1]
     if len(x2) == 1:
@@ -78,7 +78,7 @@ def _solved(x1: Shape, x2: Shape, **_: object) -> Shape:
 
 
 @op(
-    shape=_solved,
+    shape=solved,
     dtype=floating,
     accuracy=BACKWARD_STABLE,
     tier=Tier.LINALG,
@@ -131,7 +131,7 @@ def _of_sides(
 _BLOCK = 64
 
 
-@op(shape=_solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
+@op(shape=solved, dtype=floating, accuracy=BACKWARD_STABLE, tier=Tier.LINALG)
 def solve_triangular(
     x1: Tensor, x2: Tensor, /, *, upper: bool = False, unit_diagonal: bool = False
 ) -> Tensor:
@@ -155,7 +155,7 @@ def solve_triangular(
     >>> pb.linalg.solve_triangular([[2.0, 1.0], [9.0, 4.0]], [4.0, 8.0], upper=True).tolist()
     [1.0, 2.0]
     """
-    shape, n = _solved(x1.shape, x2.shape), x1.shape[-1]
+    shape, n = solved(x1.shape, x2.shape), x1.shape[-1]
     triangle = (triu if upper else tril)(widened(x1))
     if unit_diagonal:
         triangle = where(eye(n, dtype=dtypes.bool_, device=x1.device), 1, triangle)

@@ -1,5 +1,7 @@
 """Signatures for callers; written by tools/stubs.py."""
 
+from typing import Literal
+
 from pullback.ops.nn.windows import DataFormat, Sizes
 from pullback.tensor import Tensor, TensorLike
 
@@ -23,5 +25,6 @@ def roi_align(
     spatial_scale: float = 1.0,
     sampling_ratio: int = 0,
     aligned: bool = True,
+    reduction: Literal["mean", "max"] = "mean",
     data_format: DataFormat = "channels_last",
 ) -> Tensor: ...

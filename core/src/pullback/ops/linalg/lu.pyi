@@ -1,0 +1,9 @@
+"""Signatures for callers; written by tools/stubs.py."""
+
+from pullback.tensor import Tensor, TensorLike
+
+__all__ = ["lu_factor", "lu_solve"]
+
+def row_order(pivots: TensorLike, /, *, rows: int) -> Tensor: ...
+def lu_factor(x: TensorLike, /) -> tuple[Tensor, Tensor]: ...
+def lu_solve(lu: TensorLike, pivots: TensorLike, x2: TensorLike, /) -> Tensor: ...
