@@ -154,8 +154,7 @@ def _requested(
     (target,) = dtypes.real((dtype,)).outputs
     if source.itemsize * whole != target.itemsize * parts:
         raise errors.DTypeError(
-            f"{whole} of {source} do not make {parts} of {target}; write "
-            f"pb.bitcast(x, pb.{target})"
+            f"{whole} of {source} do not make {parts} of {target}; write pb.bitcast(x, pb.{target})"
         )
     return Resolution(inputs, (target,))
 
