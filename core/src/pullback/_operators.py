@@ -38,6 +38,7 @@ class Operators:
     mean: Callable[..., Tensor]
     min: Callable[..., Tensor]
     negative: Callable[..., Tensor]
+    permute_dims: Callable[..., Tensor]
     positive: Callable[..., Tensor]
     real: Callable[..., Tensor]
     reshape: Callable[..., Tensor]

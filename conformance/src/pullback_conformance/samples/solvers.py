@@ -101,12 +101,10 @@ def _lu(x: Array) -> Any:
 
 
 def _order(pivots: Array, *, rows: int) -> Array:
-    order = np.zeros((*pivots.shape[:-1], rows), np.int64)
+    order: Array = np.zeros((*pivots.shape[:-1], rows), np.int64) + np.arange(rows)
     for at in np.ndindex(*pivots.shape[:-1]):
-        found = list(range(rows))
         for j, p in enumerate(pivots[at]):
-            found[j], found[p] = found[p], found[j]
-        order[at] = found
+            order[at][[j, p]] = order[at][[p, j]]
     return order
 
 

@@ -180,9 +180,9 @@ def _aligning(
     ratio = as_int(sampling_ratio, "an integer sampling_ratio")
     if ratio < 0:
         raise errors.InputValueError(f"sampling_ratio must not be negative, got {ratio}")
-    how = {"spatial_scale": as_float(spatial_scale, "spatial_scale"), "sampling_ratio": ratio}
-    how |= {"aligned": bool(aligned), "reduction": reduction, "data_format": data_format}
-    return {"output_size": size, **how}
+    how = {"aligned": bool(aligned), "reduction": reduction, "data_format": data_format}
+    scale = as_float(spatial_scale, "spatial_scale")
+    return {"output_size": size, "spatial_scale": scale, "sampling_ratio": ratio, **how}
 
 
 # ACCUMULATED: means of weighted sums that may cancel.
