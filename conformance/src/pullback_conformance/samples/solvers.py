@@ -92,7 +92,8 @@ def _lu(x: Array) -> Any:
     pivots = np.zeros((*stack, min(m, n)), np.int32)
     for at in np.ndindex(*stack):
         for j in range(min(m, n)):
-            pivots[(*at, j)] = p = j + np.argmax(np.abs(lu[at][j:, j]))
+            p = j + int(np.argmax(np.abs(lu[at][j:, j])))
+            pivots[(*at, j)] = p
             lu[at][[j, p]] = lu[at][[p, j]]
             top = lu[at][j, j]
             lu[at][j + 1 :, j] /= top or 1
