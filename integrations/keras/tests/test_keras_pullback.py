@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import runpy
 import subprocess
 import sys
@@ -428,3 +430,125 @@ def test_layers_are_normalized_by_one_op():
             # Weights in another order than the sizes stand for are Keras's to broadcast.
             program = str(pb.function(lambda x, layer=layer: layer(x)).lower(pb.asarray(x)))
             assert ("layer_norm(" in program) == (axis != (-1, 1))
+
+
+def equations(count):
+    """Equations of two operands, half of them products of matrices, with their shapes."""
+    sizes = dict(zip("abcdefgh", (2, 3, 4, 5, 2, 3, 1, 2), strict=True))
+    for _ in range(count):
+        letters = list(RNG.permutation(list(sizes)))
+        first, summed, last = (
+            "".join(letters.pop() for _ in range(RNG.integers(low, 3))) for low in (0, 1, 0)
+        )
+        left, right, output = first + summed, summed + last, first + last
+        if RNG.random() < 0.5:
+            right, output = ("".join(RNG.permutation(list(term))) for term in (right, output))
+        yield (
+            f"{left},{right}->{output}",
+            *(tuple(sizes[letter] for letter in term) for term in (left, right)),
+        )
+
+
+def test_equations_are_those_of_numpy():
+    for equation, *shapes in equations(60):
+        x, y = arrays(*shapes)
+        found, want = np.asarray(ops.einsum(equation, x, y)), np.einsum(equation, x, y)
+        assert found.shape == want.shape, equation
+        np.testing.assert_allclose(found, want, 1e-5, 1e-5, err_msg=equation)
+    for equation in ("abc,cde->abde", "abcd,cde->abe"):
+        with pytest.raises(ValueError, match=r"sizes|axes"):
+            ops.einsum(equation, *arrays((2, 3, 4, 2)[: equation.index(",")], (3, 2, 5)))
+    assert ops.einsum("abcd,cde->abe", *arrays((0, 3, 4, 2), (4, 2, 5))).shape == (0, 3, 5)
+
+
+class TestShortWay:
+    """A call of a layer by the short way is one by Keras's own."""
+
+    class Noted(layers.Layer):
+        def call(self, x, other=None, training=None):
+            self.noted = training
+            if other is not None and other.shape != x.shape:
+                raise ValueError("other shapes")
+            return x
+
+    @pytest.fixture
+    def calls(self, monkeypatch):
+        """Counts the calls that go the long way."""
+        found = []
+        inner = layers.Layer._maybe_build
+
+        def count(layer, spec):
+            found.append(layer)
+            return inner(layer, spec)
+
+        monkeypatch.setattr(layers.Layer, "_maybe_build", count)
+        return found
+
+    def test_is_taken_by_a_built_layer_with_tensors(self, calls):
+        layer, x = layers.Dense(3), ops.ones((2, 4))
+        first = layer(x)
+        assert len(calls) == 1
+        assert np.array_equal(layer(x), first)
+        assert np.array_equal(layer(x, training=True), first)
+        assert len(calls) == 1
+        assert np.array_equal(layer(np.ones((2, 4), "float32")), first)
+        assert len(calls) == 2
+
+    def test_training_comes_from_the_call_or_the_layer_around(self, calls):
+        layer, x = self.Noted(), ops.ones((2, 3))
+        model = keras.Sequential([keras.Input((3,)), layer])
+        for training in (True, False):
+            model(x, training=training)
+            assert layer.noted is training
+            layer(x, training=training)
+            assert layer.noted is training
+        calls.clear()
+        layer(x)
+        assert layer.noted is None
+        assert not calls
+
+    def test_masks_reach_the_next_layer(self):
+        tokens = ops.convert_to_tensor([[1, 2, 0], [3, 0, 0]], "int32")
+        embedding, dense = layers.Embedding(5, 4, mask_zero=True), layers.Dense(2)
+        for _ in range(3):
+            mask = backend.get_keras_mask(dense(embedding(tokens)))
+            assert np.asarray(mask).tolist() == [[True, True, False], [True, False, False]]
+        masked = layers.Masking()
+        for _ in range(3):
+            mask = backend.get_keras_mask(masked(ops.zeros((1, 2, 3))))
+            assert np.asarray(mask).tolist() == [[False, False]]
+
+    def test_dtypes_are_those_of_the_policy(self):
+        for policy in ("float16", "mixed_bfloat16", "float32"):
+            layer = layers.Dense(3, dtype=policy)
+            for dtype in ("float32", "float16", "float32"):
+                layer(ops.ones((2, 4), dtype))
+                assert layer(ops.ones((2, 4), dtype)).dtype.name == layer.compute_dtype
+
+    def test_errors_are_keras_errors(self):
+        layer, x = layers.Dense(3), ops.ones((2, 4))
+        layer(x)
+        layer(x)
+        with pytest.raises(ValueError, match="incompatible with the layer"):
+            layer(ops.ones((2, 5)))
+        noted = self.Noted()
+        noted(x)
+        with pytest.raises(ValueError, match=r"(?s)calling Noted.call.*other shapes.*• other="):
+            noted(x, ops.ones((1, 1)))
+        with pytest.raises(TypeError):
+            noted(x, x, x, x)
+
+    def test_losses_are_of_the_last_call(self):
+        layer = layers.Dense(3, activity_regularizer="l2", kernel_regularizer="l2")
+        other = layers.ActivityRegularization(l2=1.0)
+        for _ in range(3):
+            layer(ops.ones((2, 4)))
+            other(ops.ones((2, 4)))
+            assert (len(layer.losses), len(other.losses)) == (2, 1)
+
+    def test_a_layer_that_was_called_is_copied_and_kept(self):
+        layer, x = layers.Dense(3), ops.ones((2, 4))
+        layer(x)
+        want = layer(x)
+        for made in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert np.array_equal(made(x), want)

@@ -25,8 +25,11 @@ class Variable(KerasVariable):
 
     @property
     def value(self):
+        state = global_state.GLOBAL_STATE_TRACKER.__dict__
+        scope = state.get("stateless_scope")
+        if scope is None and self._value is not None and state.get("autocast_scope") is None:
+            return self._value.value
         value = None
-        scope = global_state.get_global_attribute("stateless_scope")
         if scope is not None:
             value = scope.get_current_value(self)
         if value is None:

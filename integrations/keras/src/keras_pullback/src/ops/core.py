@@ -65,6 +65,13 @@ def to(x, name):
 
 def same(*xs, floating=False):
     """The operands as tensors of the dtype that Keras promotes them to."""
+    first = xs[0]
+    if type(first) is pb.Tensor and first.dtype.name in FLOATS:
+        for x in xs:
+            if type(x) is not pb.Tensor or x.dtype is not first.dtype:
+                break
+        else:
+            return xs
     xs = [x if isinstance(x, NUMBERS) else convert_to_tensor(x) for x in xs]
     kinds = [kind_of(x) for x in xs]
     name = result(*kinds, float) if floating else result(*kinds)
@@ -94,6 +101,8 @@ def is_tensor(x):
 
 
 def convert_to_tensor(x, dtype=None, sparse=None, ragged=None):
+    if type(x) is pb.Tensor and not sparse and not ragged:
+        return x if dtype is None or dtype == x.dtype.name else to(x, _standard(dtype))
     if sparse or ragged:
         kind = "sparse" if sparse else "ragged"
         raise ValueError(f"`{kind}=True` is not supported with the pullback backend")

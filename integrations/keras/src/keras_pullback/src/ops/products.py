@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import math
 
 from keras.src.backend.common.backend_utils import vectorize_impl
 
@@ -91,7 +93,38 @@ def tensordot(x1, x2, axes=2):
     return to(pb.tensordot(x1, x2, axes=axes), name)
 
 
+@functools.lru_cache(1024)
+def _summed(equation):
+    """The number of axes that a product of matrices sums, as "abc,cde->abde"; 0 of others."""
+    terms, _, output = equation.partition("->")
+    left, _, right = terms.partition(",")
+    letters = set(left + right)
+    count = len(left) + len(right) - len(letters)
+    product = (
+        (left + right + output).isalpha()
+        and 0 < count < len(left)
+        and len(letters) == len(output) + count
+        and left.endswith(right[:count])
+        and output == left[:-count] + right[count:]
+    )
+    return count if product else 0
+
+
 def einsum(subscripts, *operands, **kwargs):
+    count = _summed(subscripts) if len(operands) == 2 else 0
+    if count:
+        x, y = same(*operands)
+        if name_of(x) in FLOATS and x.ndim + y.ndim == len(subscripts.partition("->")[0]) - 1:
+            rest, sizes = x.shape[:-count], y.shape[:count]
+            if x.shape[-count:] == sizes:
+                # What a layer computes, without the plan that other equations need.
+                last = y.shape[count:]
+                if count > 1:
+                    x = pb.reshape(x, (*rest, math.prod(sizes)))
+                if count > 1 or len(last) > 1:
+                    y = pb.reshape(y, (x.shape[-1], math.prod(last)))
+                z = pb.matmul(x, y)
+                return z if len(last) == 1 else pb.reshape(z, rest + last)
     operands = [convert_to_tensor(x) for x in operands]
     names = {name_of(x) for x in operands}
     name = "int32" if names == {"int8"} else result(*names)
