@@ -24,14 +24,34 @@ EXCLUDED = HERE.parent / "excluded_tests.txt"
 SOURCE = Path("keras/src")
 #: Folders that are not Keras's to run on a backend, or that download weights.
 LEFT_OUT = {"applications", "testing", "wrappers"}
-#: Files that know backends by name and stop at others: a copy with this one is run in their place.
+#: What `quantizers_test.py` has for each backend that it knows.
+GRADIENT_OF_QUANTIZER = """\
+        if backend.backend() == "pullback":
+            import pullback as pb
+
+            def test_op(inputs, *how):
+                inputs = ops.convert_to_tensor(inputs)
+                with pb.GradientTape() as tape:
+                    tape.watch(inputs)
+                    total = ops.sum(quantizers.fake_quant_with_min_max_vars(inputs, *how))
+                return initial_gradients * tape.gradient(total, inputs)
+
+        gradients = test_op(
+"""
+#: Files that know backends by name and stop or skip at others: a copy with this one is run in
+#: their place.
 NAMED = {
     "trainers/trainer_test.py": {
         'raise ImportError(f"Invalid backend: {backend.backend()}")': (
             "from keras_pullback.src.trainer import Trainer"
         ),
         "CPU_DEVICES = {": 'CPU_DEVICES = {\n    "pullback": "cpu:0",',
-    }
+    },
+    # Has custom gradients only for backends that it knows, and skips the tests on others.
+    "quantizers/quantizers_test.py": {
+        '("tensorflow", "jax", "torch")': '("tensorflow", "jax", "torch", "pullback")',
+        "        gradients = test_op(\n": GRADIENT_OF_QUANTIZER,
+    },
 }
 SUMMARY = re.compile(r"(\d+) (passed|failed|skipped|error)")
 
