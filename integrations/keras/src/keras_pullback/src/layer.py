@@ -34,7 +34,7 @@ class BackendLayer:
 
 
 def _plan(layer):
-    """How many tensors a call may have by position, and what it does with `training` and masks.
+    """Returns the number of tensors that `call` takes first, and its use of `training` and masks.
 
     None where the arguments need the long way.
     """
