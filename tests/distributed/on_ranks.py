@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -34,3 +39,41 @@ def check_pieces(start, ranks):
     found = start(ranks, AGREEMENT, "pieces")
     assert found.returncode == 0, found.stderr
     assert "".join(found.stdout.split()) == "same" * ranks
+
+
+def meeting(ranks: int) -> dict[str, str]:
+    """Returns the variables that torchrun would set for so many ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks)}
+
+
+def start(
+    ranks: int, command: list[str], folder: Path, name: str, package: str
+) -> list[tuple[int, str]]:
+    """Runs a command on ranks that torchrun would number; their exit codes and what they print.
+
+    Args:
+        ranks: the number of ranks.
+        command: the command.
+        folder: where a distribution with the entry point is written, if none is installed.
+        name: the communicator.
+        package: the package that has it.
+    """
+    if not entry_points(group="pullback.communicators", name=name):
+        here = folder / "here-1.dist-info"
+        here.mkdir()
+        (here / "METADATA").write_text("Metadata-Version: 2.1\nName: here\nVersion: 1\n")
+        entry = f"[pullback.communicators]\n{name} = {package}.communicator\n"
+        (here / "entry_points.txt").write_text(entry)
+    paths = os.pathsep.join([str(folder), *sys.path])
+    shared = {**os.environ, **meeting(ranks), "PYTHONPATH": paths}
+    started = [
+        subprocess.Popen(
+            command, env={**shared, "RANK": str(rank)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        for rank in range(ranks)
+    ]  # fmt: skip
+    return [(one.wait(), text) for one in started for text in one.communicate()[:1]]

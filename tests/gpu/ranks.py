@@ -6,8 +6,6 @@ NCCL wants a GPU for each rank. Each rank is a process of its own, as torchrun w
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,41 +13,9 @@ from pathlib import Path
 import common
 import numpy as np
 
+on_ranks = common.module("tests/distributed/on_ranks.py")
+
 SIZES = (0, 1, 7, 1000, 10**5)
-#: What pullback-cupy's entry point says, where it is not installed.
-ENTRY = "[pullback.communicators]\nnccl = pullback_cupy.communicator\n"
-
-
-def meeting(ranks: int) -> dict[str, str]:
-    """Returns the variables that torchrun would set for so many ranks."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks)}
-
-
-def start(ranks: int, command: list[str], folder: Path) -> list[tuple[int, str]]:
-    """Runs a command on ranks; their exit codes and what they print.
-
-    Args:
-        ranks: the number of ranks.
-        command: the command.
-        folder: where a distribution with the entry point is written.
-    """
-    here = folder / "pullback_cupy_here-1.dist-info"
-    here.mkdir()
-    (here / "METADATA").write_text("Metadata-Version: 2.1\nName: pullback-cupy-here\nVersion: 1\n")
-    (here / "entry_points.txt").write_text(ENTRY)
-    paths = os.pathsep.join([str(folder), *sys.path])
-    shared = {**os.environ, **meeting(ranks), "PYTHONPATH": paths}
-    started = [
-        subprocess.Popen(
-            command, env={**shared, "RANK": str(rank)}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )
-        for rank in range(ranks)
-    ]  # fmt: skip
-    return [(one.wait(), text) for one in started for text in one.communicate()[:1]]
 
 
 def check_rank(device: str) -> list[str]:
@@ -68,7 +34,7 @@ def check_alone() -> list[str]:
 
     from pullback_cupy.communicator import NCCLCommunicator
 
-    os.environ.update(meeting(1), RANK="0")
+    os.environ.update(on_ranks.meeting(1), RANK="0")
     communicator = NCCLCommunicator()
     communicator.connect()
     calls = {
@@ -108,7 +74,8 @@ def main() -> None:
         failed = check_alone()
     else:
         with tempfile.TemporaryDirectory() as folder:
-            found = start(ranks, [sys.executable, __file__, *sys.argv[1:]], Path(folder))
+            command = [sys.executable, __file__, *sys.argv[1:]]
+            found = on_ranks.start(ranks, command, Path(folder), "nccl", "pullback_cupy")
         failed = [text for code, text in found if code]
     print("\n".join(failed))
     table = ["| ranks | failed |", "|---|---|", f"| {ranks} | {len(failed)} |"]

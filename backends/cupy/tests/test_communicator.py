@@ -15,6 +15,7 @@ from pullback_cupy import driver
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parents[2] / "tests" / "gpu"))
 import ranks  # noqa: E402
+from ranks import on_ranks  # noqa: E402
 
 #: Ranks as torchrun numbers them; CuPy's driver is that of the stand-in.
 BEGIN = """
@@ -37,7 +38,7 @@ def start(tmp_path, monkeypatch, standin):
 
     def run(program):
         path.write_text(BEGIN + textwrap.dedent(program))
-        return ranks.start(2, [sys.executable, str(path)], tmp_path)
+        return on_ranks.start(2, [sys.executable, str(path)], tmp_path, "nccl", "pullback_cupy")
 
     return run
 
@@ -93,6 +94,6 @@ def test_the_program_for_a_gpu(tmp_path, monkeypatch, standin):
     """`tests/gpu/ranks.py` with one rank, as a machine with one GPU runs it."""
     monkeypatch.setattr(driver, "problem", lambda: None)
     monkeypatch.setenv("RANK", "0")
-    for name, value in ranks.meeting(1).items():
+    for name, value in on_ranks.meeting(1).items():
         monkeypatch.setenv(name, value)
     assert ranks.check_alone() == []

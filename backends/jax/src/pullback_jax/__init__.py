@@ -34,11 +34,11 @@ class JaxBackend(Backend):
     control_flow = (*CONTROL, "stop_gradient")
 
     def _devices(self, kind: str) -> list[jax.Device]:
-        """JAX's devices: "gpu" means all accelerators, a TPU among them."""
+        """JAX's devices of this process: "gpu" means all accelerators, a TPU among them."""
         try:
             if kind == "cpu":
-                return list(jax.devices("cpu"))
-            return [device for device in jax.devices() if device.platform != "cpu"]
+                return list(jax.local_devices(backend="cpu"))
+            return [device for device in jax.local_devices() if device.platform != "cpu"]
         except RuntimeError:  # no such platform in this process
             return []
 

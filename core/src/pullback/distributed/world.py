@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from pullback import _rank_process, errors
-from pullback._dispatch.recording import paused, uncaptured
+from pullback._dispatch.recording import paused, uncaptured, unseen
 from pullback.devices import Device
 from pullback.distributed.communicator import Communicator, launched_as
 from pullback.ops.creation import zeros_like
@@ -135,6 +135,7 @@ class World:
             "shapes and dtypes"
         )
 
+    @unseen  # a communicator's code is no user's
     def run(
         self, name: str, device: Device, array: Native, attributes: Mapping[str, object]
     ) -> Native:

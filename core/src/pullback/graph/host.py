@@ -181,6 +181,12 @@ def array_of(value: object, dtype: DType, device: Device) -> Native:
     return array_
 
 
+def array_type(device: Device) -> type[Any]:
+    """The type of the native arrays of a device."""
+    zero = np.asarray(0, next(iter(device.backend.dtypes)))
+    return type(device.backend.from_host(zero, device.native, copy=True))
+
+
 def host_array_of(value: object, dtype: DType) -> np.ndarray[Any, Any]:
     """The same as a NumPy array, for a program that its backend has compiled."""
     return np.asarray(number_of_dtype(value, dtype), dtype)

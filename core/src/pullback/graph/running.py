@@ -20,9 +20,10 @@ from pullback._codegen.source import Source, tuple_of
 from pullback._dispatch.choice import sparing
 from pullback._numerics.philox import WORD
 from pullback._tree import each
-from pullback.dtypes import as_dtype, uint64
+from pullback.dtypes import uint64
 from pullback.graph.emit import Emitted, emit, emitted
 from pullback.graph.graph import Call, Draw, Graph, HostArray, State, Value
+from pullback.graph.host import array_type
 from pullback.graph.passes.regions import fuse, warn_once
 from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
@@ -299,14 +300,14 @@ class Compiled:
         if len(results) > self._count and not bool(results[-1]):
             return False
         if not self._measured:
-            array_type = self._array_type()
+            native = array_type(self.graph.device)
             for value, array in zip(self.graph.outputs, results, strict=False):
-                self._check(value, array, array_type)
+                self._check(value, array, native)
             self._measured = True
         return True
 
-    def _check(self, value: Value, array: Any, array_type: type[Any]) -> None:
-        if type(array) is not array_type or (tuple(array.shape), array.dtype) != (
+    def _check(self, value: Value, array: Any, native: type[Any]) -> None:
+        if type(array) is not native or (tuple(array.shape), array.dtype) != (
             value.shape,
             value.dtype,
         ):
@@ -314,12 +315,6 @@ class Compiled:
             raise TypeError(
                 f"the function returned {type(array).__name__} of {found} for the output {value}"
             )
-
-    def _array_type(self) -> type[Any]:
-        """The type of the backend's arrays."""
-        device = self.graph.device
-        zero = np.asarray(0, as_dtype(next(iter(device.backend.dtypes))))
-        return type(device.backend.from_host(zero, device.native, copy=True))
 
     def _with_words(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs with the keys and counters of random numbers as arrays of words."""

@@ -20,7 +20,16 @@ from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackTyp
 from typing import Any
 
 from pullback._dispatch.recording import LOCAL
-from pullback.graph.host import IMPORTS, INERT, find, is_a, is_framework_code, is_iterator
+from pullback.graph.host import (
+    IMPORTS,
+    INERT,
+    array_type,
+    find,
+    is_a,
+    is_foreign_array,
+    is_framework_code,
+    is_iterator,
+)
 from pullback.graph.instructions import steps_of
 from pullback.graph.reads import Reads
 from pullback.graph.stack import Stack, is_library
@@ -124,6 +133,12 @@ class Watch:
         The framework's own, and what an import or the collector of garbage calls, is none.
         """
         if is_library(frame.f_globals) and frame.f_code not in self.places.functions:
+            return True
+        # The framework asks an array of the backend, such as for its shape.
+        code = frame.f_code
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        capture: Any = LOCAL.state.capture
+        if is_foreign_array(type(first)) and type(first) is array_type(capture.real_device):
             return True
         at = frame.f_back
         while at is not None and at not in self._states:
