@@ -81,6 +81,36 @@ def test_late_and_known_calls_in_turns(spelling):
         assert found.numpy().tobytes() == call(f, *given).numpy().tobytes()
 
 
+def test_late_calls_by_position_and_by_name_in_turns():
+    """A function of tensors alone is called by code with its own parameters."""
+    ran = []
+
+    def f(x, _f, /, y):
+        ran.append(1)
+        return x * _f - y
+
+    def g(x, z, /, y):
+        ran.append(1)
+        return x * z - y
+
+    draw = random.Random(0)
+    for function in (f, g):
+        captured = pb.function(function, limit=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for size in (1, 2, 1, 2, 1, 2, 3):
+                captured(*(pb.ones(size) for _ in range(3)))
+        for _ in range(60):
+            size = draw.choice([1, 2, 3, 4, 5, 5])
+            x, z, y = (pb.full(size, draw.random()) for _ in range(3))
+            ran.clear()
+            is_named = draw.random() < 0.3
+            found = captured(x, z, y=y) if is_named else captured(x, z, y)
+            if not is_named:
+                assert ran == ([] if size < 3 else [1])
+            assert found.numpy().tobytes() == (x * z - y).numpy().tobytes()
+
+
 def test_wrong_late_calls_are_the_errors_of_the_function():
     def f(x, y):
         return x * y

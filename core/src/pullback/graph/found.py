@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -73,6 +74,17 @@ class Caller:
             }  # fmt: skip
             code = run.__code__.replace()
             _set_call(self, FunctionType(code, names, run.__name__, run.__defaults__))
+
+    def prefer_late(self, late: FunctionType, shapes: set[Shape]) -> None:
+        """Has a call begin with the code for late calls, before what is preferred.
+
+        Args:
+            late: what `_late_code` gave.
+            shapes: those of tensors for which there may be a program.
+        """
+        if self._enters:
+            late.__globals__.update(_shapes=shapes, _found=self.__call__)
+            _set_call(self, late)
 
     def _missed_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.call(*given(args), **kwargs)
@@ -174,6 +186,7 @@ class SignatureForm:
             source.line(f"return entry.run({code.args}, kwargs)")
         source.line(f"return {late} if full else miss({code.args}, kwargs)")
         self.run: FunctionType = source.compile("the programs of a captured function", keep=True)
+        self._late = _late_code(f, signature)
 
     def add(self, owner: Caller, signature: Signature) -> KnownSignature:
         """Adds a signature."""
@@ -186,12 +199,46 @@ class SignatureForm:
     def _prefer(self) -> None:
         """Has the next call begin with the look-up: late calls come in a row."""
         self._owner.prefer(self.run)
+        if self._late is not None:
+            self._owner.prefer_late(self._late, self._shapes)
 
     def fill(self) -> None:
         """Has calls with other signatures run op by op from now on."""
         self.run.__globals__["full"] = True
         for entry in self.entries.values():
             entry.late = True
+
+
+def _late_code(f: Callable[..., Any], signature: Signature) -> FunctionType | None:
+    """The code that calls a function of tensors where their shapes have no program.
+
+    It has the parameters of the function, as to take any others costs a hundredth of a small call;
+    None where they may be left out, or arguments be something else.
+    """
+    if type(f) is not FunctionType or signature.named:
+        return None
+    count, parts = f.__code__.co_argcount, signature.positional
+    names = f.__code__.co_varnames[:count]
+    has_more = f.__code__.co_kwonlyargcount or f.__code__.co_flags & _TAKES_MORE or f.__defaults__
+    known = {
+        "Tensor": Tensor, "_recorded": RECORDING, "_f": f, "_shapes": None, "_found": None,
+    }  # fmt: skip
+    if has_more or len(parts) != count or any(part.kind != "tensor" for part in parts):
+        return None
+    if not names or not known.keys().isdisjoint(names):
+        return None
+    arguments = ", ".join(names)
+    source = Source("late", arguments, known)
+    others = [f"type({name}) is not Tensor" for name in names] + ["_recorded.count"]
+    others.append(" and ".join(f"{name}._array.shape in _shapes" for name in names))
+    source.line(f"if {' or '.join(others)}:", f"    return _found({arguments})")
+    source.line(f"return _f({arguments})")
+    late = source.compile("late calls of a captured function", keep=True)
+    late.__name__, late.__qualname__ = f.__name__, f.__qualname__
+    return late
+
+
+_TAKES_MORE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Options(NamedTuple):
