@@ -5,8 +5,10 @@ from __future__ import annotations
 import collections
 import copy
 import gc
+import os
 import pickle
 import re
+import select
 import threading
 import warnings
 import weakref
@@ -466,30 +468,32 @@ def test_threads_share_a_captured_function():
 
 
 def test_other_threads_compute_as_ever_while_a_function_is_traced():
-    inside, go_on = threading.Event(), threading.Event()
+    # Pipes: what waits for an event is in lists that the function reads, and changes.
+    (inside, begun), (go_on, release) = os.pipe(), os.pipe()
 
     def f(x):
-        inside.set()
-        assert go_on.wait(10)
+        os.write(begun, b".")
+        os.read(go_on, 1)
         return x + 1
 
     captured = pb.function(f)
     x = pb.asarray(X)
-    go_on.set()
+    os.write(release, b".")
     captured(x)
-    inside.clear()
-    go_on.clear()
+    os.read(inside, 1)
     thread = threading.Thread(target=captured, args=(x,))
     thread.start()
-    assert inside.wait(10)
+    assert select.select([inside], [], [], 10)[0]
     v = pb.Variable(2.0)
     with pb.GradientTape() as tape:
         y = v * v
     assert float(tape.gradient(y, v)) == 4.0
     assert (x * 2).sum().item() == 30.0
     v.assign(5.0)
-    go_on.set()
+    os.write(release, b".")
     thread.join()
+    for pipe in (inside, begun, go_on, release):
+        os.close(pipe)
     assert float(v) == 5.0
     assert [call.op.name for call in captured.graph.calls] == ["add"]
 
