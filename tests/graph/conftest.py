@@ -8,7 +8,8 @@ import pytest
 
 from pullback._dispatch.choice import kernel_of
 from pullback._dispatch.recording import LOCAL, unfollowed
-from pullback.graph.stack import is_framework_code, is_library
+from pullback.graph.host import is_framework_code
+from pullback.graph.watch import is_library
 
 
 @pytest.fixture(autouse=True)

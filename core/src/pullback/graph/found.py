@@ -32,6 +32,7 @@ PATIENCE = 8
 #: Where a function has more signatures than programs, one is made for a signature that has been
 #: called so often: making it takes as long as some fifty small calls.
 OFTEN = 64
+_TAKES_MORE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Caller:
@@ -83,7 +84,7 @@ class Caller:
             shapes: those of tensors for which there may be a program.
         """
         if self._enters:
-            late.__globals__.update(_shapes=shapes, _found=self.__call__)
+            late.__globals__.update(_shapes=shapes, _found=_get_call(self))
             _set_call(self, late)
 
     def _missed_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -102,6 +103,7 @@ class Caller:
         raise NotImplementedError
 
 
+_get_call = Caller.__dict__["__call__"].__get__
 _set_call = Caller.__dict__["__call__"].__set__
 
 
@@ -236,9 +238,6 @@ def _late_code(f: Callable[..., Any], signature: Signature) -> FunctionType | No
     late = source.compile("late calls of a captured function", keep=True)
     late.__name__, late.__qualname__ = f.__name__, f.__qualname__
     return late
-
-
-_TAKES_MORE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Options(NamedTuple):

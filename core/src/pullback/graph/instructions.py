@@ -6,21 +6,26 @@ error.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import itertools
 import sys
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pullback.graph.host import CONTAINERS, INERT, UNKNOWN, Unknown, is_a, is_plain
-from pullback.graph.stack import NULL, Stack, super_of
 from pullback.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.graph.watch import Followed
 
 _IS_NEWER = sys.version_info >= (3, 12)
 #: Where a call has the object of a method: before the function, or from 3.13 on behind it.
 _BEHIND = sys.version_info >= (3, 13)
+#: What lies below a function that is called.
+NULL = Unknown()
 #: Special methods by the instructions that call them.
 _SPECIAL = {
     "GET_ITER": ("__iter__", "__getitem__"),
@@ -77,7 +82,7 @@ _PLAIN = {
 # ---------------------------------------------------------------------------------------------
 # Instructions.
 
-_Step = Callable[[Stack, FrameType, Any], None]
+_Step: TypeAlias = "Callable[[Followed, FrameType, Any], None]"
 _STEPS: dict[str, _Step] = {
     name: step
     for names, step in {
@@ -174,7 +179,7 @@ def _step_of(instruction: dis.Instruction, code: CodeType, behind: int) -> tuple
     return _STEPS.get(name, _forget), argument
 
 
-def _plain(state: Stack, frame: FrameType, effect: tuple[int, int]) -> None:
+def _plain(state: Followed, frame: FrameType, effect: tuple[int, int]) -> None:
     taken, given = effect
     if taken:
         del state.stack[-taken:]
@@ -182,11 +187,11 @@ def _plain(state: Stack, frame: FrameType, effect: tuple[int, int]) -> None:
         state.stack += [UNKNOWN] * given
 
 
-def _forget(state: Stack, frame: FrameType, _: object) -> None:
+def _forget(state: Followed, frame: FrameType, _: object) -> None:
     state.stack.clear()
 
 
-def _push_callable(state: Stack, value: object, is_called: bool) -> None:
+def _push_callable(state: Followed, value: object, is_called: bool) -> None:
     """Puts a value on top, with the room beside it that a call needs."""
     if is_called:
         state.stack += (value, NULL) if _BEHIND else (NULL, value)
@@ -195,7 +200,7 @@ def _push_callable(state: Stack, value: object, is_called: bool) -> None:
 
 
 @_effect_of("LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
-def _load_from_class(state: Stack, frame: FrameType, name: str) -> None:
+def _load_from_class(state: Followed, frame: FrameType, name: str) -> None:
     if _IS_NEWER:
         state.pop()
     # The body of a class has no names of its functions.
@@ -207,7 +212,7 @@ def _load_from_class(state: Stack, frame: FrameType, name: str) -> None:
 
 @_effect_of("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_FAST_AND_CLEAR")
 @_effect_of("LOAD_DEREF", "LOAD_CLOSURE")
-def _load(state: Stack, frame: FrameType, name: str) -> None:
+def _load(state: Followed, frame: FrameType, name: str) -> None:
     if name in frame.f_code.co_freevars:
         # From 3.12 on also to have the cell, for a function that is made now.
         for function in state.functions:
@@ -216,56 +221,56 @@ def _load(state: Stack, frame: FrameType, name: str) -> None:
 
 
 @_effect_of("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
-def _load_two(state: Stack, frame: FrameType, names: tuple[str, str]) -> None:
+def _load_two(state: Followed, frame: FrameType, names: tuple[str, str]) -> None:
     for name in names:
         _load(state, frame, name)
 
 
 @_effect_of("STORE_FAST_LOAD_FAST")
-def _store_and_load(state: Stack, frame: FrameType, names: tuple[str, str]) -> None:
+def _store_and_load(state: Followed, frame: FrameType, names: tuple[str, str]) -> None:
     stored, loaded = names
     value = state.pop()
     state.push(value if stored == loaded else frame.f_locals.get(loaded, UNKNOWN))
 
 
 @_effect_of("STORE_DEREF")
-def _store_deref(state: Stack, frame: FrameType, name: str) -> None:
+def _store_deref(state: Followed, frame: FrameType, name: str) -> None:
     state.pop()
     for function in state.functions:
         state.places.cell_written(function, name)
 
 
-def _look_up(state: Stack, frame: FrameType, name: str) -> Any:
+def _look_up(state: Followed, frame: FrameType, name: str) -> Any:
     """The value of a global name, or of a builtin one."""
     return state.places.name(frame.f_globals, frame.f_builtins, name)
 
 
 @_effect_of("LOAD_GLOBAL")
-def _load_global(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
+def _load_global(state: Followed, frame: FrameType, argument: tuple[str, bool]) -> None:
     name, is_called = argument
     _push_callable(state, _look_up(state, frame, name), is_called)
 
 
 @_effect_of("LOAD_NAME")
-def _load_name(state: Stack, frame: FrameType, name: str) -> None:
+def _load_name(state: Followed, frame: FrameType, name: str) -> None:
     is_local = name in frame.f_locals and frame.f_locals is not frame.f_globals
     state.push(frame.f_locals[name] if is_local else _look_up(state, frame, name))
 
 
 @_effect_of("LOAD_FROM_DICT_OR_GLOBALS")
-def _load_from_dict(state: Stack, frame: FrameType, name: str) -> None:
+def _load_from_dict(state: Followed, frame: FrameType, name: str) -> None:
     state.pop()
     _load_name(state, frame, name)
 
 
 @_effect_of("STORE_GLOBAL")
-def _store_global(state: Stack, frame: FrameType, name: str) -> None:
+def _store_global(state: Followed, frame: FrameType, name: str) -> None:
     state.pop()
     state.places.written(frame.f_globals, name)
 
 
 @_effect_of("IMPORT_NAME")
-def _import_name(state: Stack, frame: FrameType, name: str) -> None:
+def _import_name(state: Followed, frame: FrameType, name: str) -> None:
     level, names = state.pops(2)
     package = frame.f_globals.get("__package__") or ""
     if level:
@@ -278,13 +283,13 @@ def _import_name(state: Stack, frame: FrameType, name: str) -> None:
 
 
 @_effect_of("LOAD_ATTR")
-def _load_attr(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
+def _load_attr(state: Followed, frame: FrameType, argument: tuple[str, bool]) -> None:
     name, is_called = argument
     _push_callable(state, state.places.attribute(state.pop(), name), is_called)
 
 
 @_effect_of("LOAD_SUPER_ATTR")
-def _load_super_attr(state: Stack, frame: FrameType, argument: tuple[str, bool]) -> None:
+def _load_super_attr(state: Followed, frame: FrameType, argument: tuple[str, bool]) -> None:
     name, is_called = argument
     _, kind, owner = state.pops(3)
     value = state.places.attribute(super_of(frame, [kind, owner]), name)
@@ -292,7 +297,7 @@ def _load_super_attr(state: Stack, frame: FrameType, argument: tuple[str, bool])
 
 
 @_effect_of("LOAD_SPECIAL")
-def _load_special(state: Stack, frame: FrameType, name: str) -> None:
+def _load_special(state: Followed, frame: FrameType, name: str) -> None:
     owner = state.pop()
     name = name.strip("()")
     state.places.special(owner, (name,))
@@ -300,56 +305,56 @@ def _load_special(state: Stack, frame: FrameType, name: str) -> None:
 
 
 @_effect_of("STORE_ATTR")
-def _store_attr(state: Stack, frame: FrameType, name: str) -> None:
+def _store_attr(state: Followed, frame: FrameType, name: str) -> None:
     _, owner = state.pops(2)
     state.places.special(owner, ("__setattr__",))
     state.places.written(owner, name)
 
 
 @_effect_of("STORE_SUBSCR")
-def _store_subscr(state: Stack, frame: FrameType, _: object) -> None:
+def _store_subscr(state: Followed, frame: FrameType, _: object) -> None:
     _, owner, key = state.pops(3)
     state.places.special(owner, ("__setitem__",))
     state.places.written(owner, key, is_item=True)
 
 
 @_effect_of("DELETE_SUBSCR")
-def _delete_subscr(state: Stack, frame: FrameType, _: object) -> None:
+def _delete_subscr(state: Followed, frame: FrameType, _: object) -> None:
     owner, key = state.pops(2)
     state.places.special(owner, ("__delitem__",))
     state.places.written(owner, key, is_item=True)
 
 
 @_effect_of("STORE_SLICE")
-def _store_slice(state: Stack, frame: FrameType, _: object) -> None:
+def _store_slice(state: Followed, frame: FrameType, _: object) -> None:
     _, owner, *_ = state.pops(4)
     state.places.special(owner, ("__setitem__",))
     state.places.written(owner, None, is_item=True)
 
 
 @_effect_of("BINARY_SLICE")
-def _slice(state: Stack, frame: FrameType, _: object) -> None:
+def _slice(state: Followed, frame: FrameType, _: object) -> None:
     owner, *_ = state.pops(3)
     state.places.special(owner, ("__getitem__",))
     state.hand_over([owner])
 
 
 @_effect_of("BINARY_SUBSCR")
-def _get_item(state: Stack, frame: FrameType, _: object) -> None:
+def _get_item(state: Followed, frame: FrameType, _: object) -> None:
     owner, key = state.pops(2)
     state.direct = type(owner) not in (list, tuple, dict)
     state.push(state.places.item(owner, key))
 
 
 @_effect_of("CONTAINS_OP")
-def _contains(state: Stack, frame: FrameType, _: object) -> None:
+def _contains(state: Followed, frame: FrameType, _: object) -> None:
     key, container = state.pops(2)
     state.places.contains(container, key)
     state.push(UNKNOWN)
 
 
 @_effect_of("COMPARE_OP")
-def _compare(state: Stack, frame: FrameType, operator: str) -> None:
+def _compare(state: Followed, frame: FrameType, operator: str) -> None:
     left, right = state.pops(2)
     name = _COMPARED[operator.removeprefix("bool(").removesuffix(")")]
     for value, method in ((left, name), (right, _SWAPPED[name])):
@@ -358,7 +363,7 @@ def _compare(state: Stack, frame: FrameType, operator: str) -> None:
 
 
 @_effect_of("BINARY_OP")
-def _operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
+def _operate_on_two(state: Followed, frame: FrameType, operator: str) -> None:
     if operator == "[]":
         _get_item(state, frame, None)
         return
@@ -379,7 +384,7 @@ def _operate_on_two(state: Stack, frame: FrameType, operator: str) -> None:
 
 
 @_effect_of(*_SPECIAL)
-def _operate(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
+def _operate(state: Followed, frame: FrameType, names: tuple[str, ...]) -> None:
     value = state.pop()
     state.places.special(value, names)
     if "__exit__" in names:
@@ -388,12 +393,12 @@ def _operate(state: Stack, frame: FrameType, names: tuple[str, ...]) -> None:
 
 
 @_effect_of("CALL_INTRINSIC_1")
-def _intrinsic(state: Stack, frame: FrameType, name: str) -> None:
+def _intrinsic(state: Followed, frame: FrameType, name: str) -> None:
     if "LIST_TO_TUPLE" not in name:
         _operate(state, frame, ("__pos__",) if "UNARY_POSITIVE" in name else ())
 
 
-def _format(state: Stack, values: list[Any], *, as_text: bool) -> None:
+def _format(state: Followed, values: list[Any], *, as_text: bool) -> None:
     if as_text and type(values[0]) in (str, int):
         state.push(str(values[0]))  # such as the name of an attribute
         return
@@ -402,13 +407,13 @@ def _format(state: Stack, values: list[Any], *, as_text: bool) -> None:
 
 
 @_effect_of("UNARY_NOT", "TO_BOOL")
-def _to_bool(state: Stack, frame: FrameType, _: object) -> None:
+def _to_bool(state: Followed, frame: FrameType, _: object) -> None:
     state.ask_truth(state.pop())
     state.push(UNKNOWN)
 
 
 @_effect_of("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
-def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
+def _jump_or_pop(state: Followed, frame: FrameType, target: int) -> None:
     state.ask_truth(state.peek(1))
 
     def branch(at: int) -> None:
@@ -419,13 +424,13 @@ def _jump_or_pop(state: Stack, frame: FrameType, target: int) -> None:
 
 
 @_effect_of("GET_LEN")
-def _get_len(state: Stack, frame: FrameType, _: object) -> None:
+def _get_len(state: Followed, frame: FrameType, _: object) -> None:
     state.places.length(state.peek(1))
     state.push(UNKNOWN)
 
 
 @_effect_of("FOR_ITER")
-def _for_iter(state: Stack, frame: FrameType, behind: int) -> None:
+def _for_iter(state: Followed, frame: FrameType, behind: int) -> None:
     iterator = state.peek(1)
     state.places.special(iterator, ("__next__",))
     state.push(Unknown(tuple(state.places.given(iterator))))
@@ -440,7 +445,7 @@ def _for_iter(state: Stack, frame: FrameType, behind: int) -> None:
 
 
 @_effect_of("SEND")
-def _send(state: Stack, frame: FrameType, target: int) -> None:
+def _send(state: Followed, frame: FrameType, target: int) -> None:
     state.pop()
     state.push(Unknown(tuple(state.places.given(state.peek(1)))))
 
@@ -454,7 +459,7 @@ def _send(state: Stack, frame: FrameType, target: int) -> None:
 
 
 @_effect_of("UNPACK_SEQUENCE")
-def _unpack(state: Stack, frame: FrameType, count: int) -> None:
+def _unpack(state: Followed, frame: FrameType, count: int) -> None:
     value = state.pop()
     state.places.special(value, _SPECIAL["GET_ITER"])
     candidates = state.places.given(value)
@@ -465,13 +470,13 @@ def _unpack(state: Stack, frame: FrameType, count: int) -> None:
 
 
 @_effect_of("UNPACK_EX")
-def _unpack_ex(state: Stack, frame: FrameType, counts: int) -> None:
+def _unpack_ex(state: Followed, frame: FrameType, counts: int) -> None:
     candidates = state.places.given(state.pop())
     state.stack += [Unknown(tuple(candidates))] * ((counts & 0xFF) + 1 + (counts >> 8))
 
 
 @_effect_of("SWAP")
-def _swap(state: Stack, frame: FrameType, depth: int) -> None:
+def _swap(state: Followed, frame: FrameType, depth: int) -> None:
     missing = depth - len(state.stack)
     if missing > 0:
         state.stack[:0] = [UNKNOWN] * missing
@@ -479,12 +484,12 @@ def _swap(state: Stack, frame: FrameType, depth: int) -> None:
 
 
 @_effect_of("BUILD_STRING")
-def _build_string(state: Stack, frame: FrameType, count: int) -> None:
+def _build_string(state: Followed, frame: FrameType, count: int) -> None:
     parts = state.pops(count)
     state.push("".join(parts) if all(type(part) is str for part in parts) else UNKNOWN)
 
 
-def _add_to(state: Stack, values: list[Any], depth: int) -> None:
+def _add_to(state: Followed, values: list[Any], depth: int) -> None:
     container = state.peek(depth)
     found = state.joined([*values, container]) if values else UNKNOWN
     for value in values:
@@ -494,7 +499,7 @@ def _add_to(state: Stack, values: list[Any], depth: int) -> None:
 
 
 @_effect_of("MATCH_KEYS")
-def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
+def _match_keys(state: Followed, frame: FrameType, _: object) -> None:
     subject, keys = state.peek(2), state.peek(1)
     if is_a(keys, tuple):
         found = [state.places.item(subject, key) for key in keys]
@@ -505,7 +510,7 @@ def _match_keys(state: Stack, frame: FrameType, _: object) -> None:
 
 
 @_effect_of("MATCH_CLASS")
-def _match_class(state: Stack, frame: FrameType, count: int) -> None:
+def _match_class(state: Followed, frame: FrameType, count: int) -> None:
     subject, kind, names = state.pops(3)
     places = state.places
     places.kind_of(subject)
@@ -521,7 +526,7 @@ def _match_class(state: Stack, frame: FrameType, count: int) -> None:
 
 
 @_effect_of("MAKE_FUNCTION")
-def _make_function(state: Stack, frame: FrameType, flags: int) -> None:
+def _make_function(state: Followed, frame: FrameType, flags: int) -> None:
     code = state.pop()
     state.pops(sum(bool(flags & bit) for bit in (1, 2, 4, 8)))
     if is_a(code, CodeType):
@@ -530,20 +535,20 @@ def _make_function(state: Stack, frame: FrameType, flags: int) -> None:
 
 
 @_effect_of("SET_FUNCTION_ATTRIBUTE")
-def _set_function_attribute(state: Stack, frame: FrameType, _: object) -> None:
+def _set_function_attribute(state: Followed, frame: FrameType, _: object) -> None:
     _, function = state.pops(2)
     state.push(function)
 
 
 @_effect_of("CALL_KW")
-def _call_kw(state: Stack, frame: FrameType, count: int) -> None:
+def _call_kw(state: Followed, frame: FrameType, count: int) -> None:
     names = state.pop()
     state.names = names if is_a(names, tuple) else ()
     _call(state, frame, count)
 
 
 @_effect_of("CALL")
-def _call(state: Stack, frame: FrameType, count: int) -> None:
+def _call(state: Followed, frame: FrameType, count: int) -> None:
     names, state.names = state.names, ()  # the last arguments have them
     first, second, *args = state.pops(count + 2)
     if _BEHIND:
@@ -557,7 +562,7 @@ def _call(state: Stack, frame: FrameType, count: int) -> None:
 
 
 @_effect_of("CALL_FUNCTION_EX")
-def _call_ex(state: Stack, frame: FrameType, flags: int) -> None:
+def _call_ex(state: Followed, frame: FrameType, flags: int) -> None:
     has_named = sys.version_info >= (3, 14) or flags & 1
     named = [state.pop()] if has_named else []
     given = state.pop()
@@ -568,3 +573,16 @@ def _call_ex(state: Stack, frame: FrameType, flags: int) -> None:
     args = [*given] if type(given) is tuple else [given]
     named = [value for value in named if value is not NULL]
     state.call(frame, first if _BEHIND else second, args, named)
+
+
+def super_of(frame: FrameType, args: list[Any]) -> Any:
+    """Returns what `super` gives, as far as that is known."""
+    if not args:
+        code = frame.f_code
+        args = [frame.f_locals.get("__class__"), frame.f_locals.get(code.co_varnames[0])]
+    found = []
+    seen = [arg.candidates if is_a(arg, Unknown) else (arg,) for arg in args]
+    for given in itertools.product(*seen):
+        with contextlib.suppress(TypeError):
+            found.append(super(*given))
+    return found[0] if len(found) == 1 else Unknown(tuple(found))

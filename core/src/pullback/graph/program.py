@@ -20,7 +20,15 @@ from pullback._settings import SETTINGS
 from pullback._symbols import HostNumber, SharedCount
 from pullback.devices import as_device
 from pullback.graph.capture import Capture
-from pullback.graph.emit import Early, Emitted, Explained, InPlace, emit_explained, write_explained
+from pullback.graph.emit import (
+    Early,
+    Emitted,
+    Explained,
+    InPlace,
+    Returned,
+    emit_explained,
+    write_explained,
+)
 from pullback.graph.graph import AttributeEntry, Draw, Graph, Handle, HostArray, State, Value
 from pullback.graph.host import (
     Guard,
@@ -34,7 +42,6 @@ from pullback.graph.host import (
 )
 from pullback.graph.joint import Derivative, Joint
 from pullback.graph.passes.simplify import lowered, simplify
-from pullback.graph.returned import Returned
 from pullback.graph.running import (
     Compiled,
     changed,

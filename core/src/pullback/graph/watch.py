@@ -15,24 +15,31 @@ import gc
 import inspect
 import sys
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackType
+from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType, TracebackType
 from typing import Any
+
+import numpy as np
 
 from pullback._dispatch.recording import LOCAL
 from pullback.graph.host import (
     IMPORTS,
     INERT,
+    LOST,
+    UNKNOWN,
+    Unknown,
     array_type,
     find,
+    in_python,
     is_a,
     is_foreign_array,
     is_framework_code,
     is_iterator,
+    is_plain,
 )
-from pullback.graph.instructions import steps_of
+from pullback.graph.instructions import NULL, steps_of, super_of
 from pullback.graph.reads import Reads
-from pullback.graph.stack import Stack, is_library
 
 #: Names of attributes, each of the value of the one before.
 Chains = tuple[tuple[str, ...], ...]
@@ -58,14 +65,14 @@ class Watch:
 
     def __init__(self, places: Reads) -> None:
         self.places = places
-        self._states: dict[FrameType, _Followed] = {}
+        self._states: dict[FrameType, Followed] = {}
         #: The code of functions that the trace makes.
         self.made: set[CodeType] = set()
         #: The code of functions that are not found: `gc.freeze` has set them aside. One search for
         #: each, as that takes all of the memory.
         self.unheld: set[CodeType] = set()
         #: The frame whose instruction runs, until that calls something.
-        self.caller: _Followed | None = None
+        self.caller: Followed | None = None
         #: The framework's code, which is not followed.
         self._framework = dict(_FRAMEWORK)
         #: Whether instructions have run that were not seen.
@@ -123,7 +130,7 @@ class Watch:
             back = self.state_of(frame.f_back)
             if LOCAL.state.capture is None or (back is None and self._is_apart(frame)):
                 return None
-            state = self._states[frame] = _Followed(self, frame, back)
+            state = self._states[frame] = Followed(self, frame, back)
         self.caller = None
         return state.step
 
@@ -151,30 +158,41 @@ class Watch:
         """Forgets a frame."""
         self._states.pop(frame, None)
 
-    def state_of(self, frame: FrameType | None) -> _Followed | None:
+    def state_of(self, frame: FrameType | None) -> Followed | None:
         """Returns what is known of a frame."""
         return None if frame is None else self._states.get(frame)
 
 
-class _Followed(Stack):
-    """A frame: its stack, as far as it is seen."""
+class Followed:
+    """A frame, and the stack beside it: what is known of the values on it."""
 
-    def __init__(self, watch: Watch, frame: FrameType, back: _Followed | None) -> None:
-        super().__init__(watch.places, watch.made)
+    def __init__(self, watch: Watch, frame: FrameType, back: Followed | None) -> None:
         self.watch = watch
+        self.places, self.made = watch.places, watch.made
+        self.stack: list[Any] = []
+        #: What functions that an instruction calls have returned.
+        self.returned: list[Any] = []
+        #: Whether the last of them is the result of the instruction.
+        self.direct = False
+        #: The function that the next instruction calls.
+        self.callee: Any = None
+        self.names: tuple[str, ...] = ()
+        #: What to do when the place of the next instruction is known.
+        self.branch: Callable[[int], None] | None = None
         code = frame.f_code
         self._first, self.steps = steps_of(code)
         self._is_seen = False
+        #: The functions from outside that the frame may run.
         self.functions = self._find(frame, back)
         self._begin(frame, back)
 
-    def _begin(self, frame: FrameType, back: _Followed | None) -> None:
+    def _begin(self, frame: FrameType, back: Followed | None) -> None:
         """Notes where the arguments come from."""
         code, places = frame.f_code, self.places
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if code.co_name == "__init__":
             places.make(first)
-        if back is None and code not in self.watch.made:
+        if back is None and code not in self.made:
             count = code.co_argcount + code.co_kwonlyargcount
             for name in code.co_varnames[:count]:
                 value = frame.f_locals.get(name)
@@ -183,7 +201,7 @@ class _Followed(Stack):
         for function in self.functions:
             places.function(function)
 
-    def _find(self, frame: FrameType, back: _Followed | None) -> list[FunctionType]:
+    def _find(self, frame: FrameType, back: Followed | None) -> list[FunctionType]:
         """The functions from outside that the frame may run."""
         code, places = frame.f_code, self.places
         known = places.functions.get(code)
@@ -205,7 +223,7 @@ class _Followed(Stack):
                     return [places.register(function, function.__name__)]
         if known is not None:
             return known
-        if code in self.watch.made or code in self.watch.unheld or code.co_name == "<module>":
+        if code in self.made or code in self.watch.unheld or code.co_name == "<module>":
             return []
         # Called by code that is not followed, which holds it.
         holders = _holders(code)
@@ -284,6 +302,119 @@ class _Followed(Stack):
                     self.places.register(part, frame.f_code.co_name)
             self.returned.append(arg)
         return self.result_of_framework
+
+    # The stack ---------------------------------------------------------------------------------
+
+    def take_result(self) -> None:
+        """Has the result of the last instruction where it was unknown."""
+        returned, self.returned = self.returned, []
+        if not self.stack or type(self.stack[-1]) is not Unknown or self.stack[-1] is NULL:
+            return
+        if self.direct and returned[-1] is not NotImplemented:
+            self.stack[-1] = returned[-1]
+        else:
+            found = [value for value in returned if self._is_outside(value)]
+            # And what new objects among them hold, such as the list of a comprehension.
+            found += [x for value in returned for x in self.places.given(value)]
+            self.stack[-1] = Unknown((*self.stack[-1].candidates, *found))
+
+    def _is_outside(self, value: object) -> bool:
+        return not is_plain(value) and self.places.is_outside(value)
+
+    def pop(self) -> Any:
+        """Takes the value on top."""
+        return self.stack.pop() if self.stack else LOST
+
+    def pops(self, count: int) -> list[Any]:
+        """Takes some values, the one on top last."""
+        if not count:
+            return []
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return [LOST] * (count - len(values)) + values
+
+    def push(self, value: object) -> None:
+        """Puts a value on top."""
+        self.stack.append(value)
+
+    def peek(self, depth: int) -> Any:
+        """The value at a depth, from 1."""
+        return self.stack[-depth] if len(self.stack) >= depth else LOST
+
+    def build(self, count: int) -> None:
+        """Takes some values, and gives a new object that holds them."""
+        self.push(self.joined(self.pops(count)))
+
+    def hand_over(self, values: list[Any]) -> None:
+        """Values go to code that is not followed, and something comes back."""
+        found = [x for value in values for x in self.places.given(value)]
+        self.push(Unknown(tuple(found)) if found else UNKNOWN)
+
+    def ask_truth(self, value: object) -> None:
+        """Notes that the truth of a value is asked for."""
+        if not is_plain(value):
+            self.places.length(value)
+
+    def call(self, frame: FrameType, callee: Any, args: list[Any], named: list[Any]) -> None:
+        """Puts what a call returns on top, as far as it is known."""
+        places = self.places
+        self.callee = None
+        while type(callee) is MethodType:
+            callee, args = callee.__func__, [callee.__self__, *args]
+        if callee is super:
+            self.push(super_of(frame, args))
+            return
+        if callee is globals:
+            self.push(places.register(frame.f_globals, "globals()"))
+            return
+        if type(callee) is FunctionType:
+            self.callee = callee
+            if is_framework_code(callee.__code__, callee.__globals__):
+                self.push(places.called(callee, args, named))
+            else:
+                self.push(self.joined([*args, *named]))
+            return
+        kind = type(callee)
+        if is_a(callee, type):
+            self.direct = any(
+                in_python(*each)
+                for each in ((callee, "__init__"), (callee, "__new__"), (kind, "__call__"))
+            )
+            places.special_of(callee, "__init__")
+            places.special_of(callee, "__new__")
+        else:
+            self.direct = kind is not Unknown and in_python(kind, "__call__")
+        places.special(callee, ("__call__",))
+        self.push(places.called(callee, args, named))
+
+    def joined(self, values: list[Any]) -> Unknown:
+        """A new object that holds these."""
+        if all(map(is_plain, values)):
+            return UNKNOWN
+        found: list[Any] = []
+        for value in values:
+            if is_a(value, Unknown):
+                found += value.candidates
+            elif self._is_outside(value):
+                found.append(value)
+            elif not is_plain(value):
+                found += self.places.given(value)
+        return Unknown(tuple(found))
+
+    def fit(self, depth: int) -> None:
+        """Has the stack this depth, and what an exception puts there on top."""
+        more = depth - 1
+        if len(self.stack) > more:
+            del self.stack[more:]
+        self.stack += [UNKNOWN] * (depth - len(self.stack))
+
+
+def is_library(space: dict[str, Any]) -> bool:
+    """Returns whether a function with these globals is of Python's library or NumPy."""
+    name = str(space.get("__name__"))
+    top = name.partition(".")[0]
+    stdlib = top in sys.stdlib_module_names and top != "__main__"
+    return stdlib or top == np.__name__ or top.startswith("namedtuple_")
 
 
 def _is_of_framework(frame: FrameType) -> bool:

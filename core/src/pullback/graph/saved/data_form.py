@@ -29,6 +29,7 @@ from pullback._symbols import HostNumber
 from pullback._tree import each
 from pullback.devices import Device
 from pullback.graph.control.call import known_op
+from pullback.graph.emit import ResultItems, ResultTensor
 from pullback.graph.graph import (
     Argument,
     AttributeEntry,
@@ -42,7 +43,6 @@ from pullback.graph.graph import (
     Value,
     check,
 )
-from pullback.graph.returned import ResultItems, ResultTensor
 from pullback.graph.signature import Part
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
