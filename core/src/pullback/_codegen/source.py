@@ -107,6 +107,7 @@ class Source:
         while (name := f"k{self._constants}") in names:
             self._constants += 1
         names[name] = value
+        self._constants += 1
         return name
 
     def compile(self, label: str = "", *, keep: bool = False) -> FunctionType:

@@ -228,7 +228,8 @@ def _space(
         shapes.append(reduced(shape, axes, True))
     if any(value.shape not in shapes for value in call.results):
         return None
-    if any(len(v.shape) > len(shape) or broadcast_shapes(v.shape, shape) != shape for v in values):
+    rest = {value.shape for value in values} - {shape, ()}
+    if any(len(x) > len(shape) or broadcast_shapes(x, shape) != shape for x in rest):
         return None
     return (shape, dtype), split
 
