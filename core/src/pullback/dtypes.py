@@ -194,11 +194,13 @@ def as_dtype(value: DTypeLike) -> DType:
     return _OWN[dtype]
 
 
-def kind(operand: Operand) -> int:
+def kind(operand: Operand | NamedDType) -> int:
     """BOOL, INT, FLOAT or CMPLX, for a dtype or the type of a Python scalar."""
+    if type(operand) is NamedDType:
+        return _KIND[operand.dtype]  # without its hash and its type, which are in Python
     if isinstance(operand, type):
         return _SCALAR_KIND[operand]
-    return _KIND[operand]
+    return _KIND[operand]  # type: ignore[index]
 
 
 def is_floating(dtype: DType) -> bool:

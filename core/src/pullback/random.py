@@ -456,6 +456,9 @@ class Generator(Distributions):
         self, tensor: Tensor, rate: float, noise_shape: tuple[int | None, ...] | None
     ) -> Tensor:
         key, counter = self.reserve(words_of(tensor.size, dtypes.float32))
+        none = type(rate) is float and not rate and noise_shape is None
+        if none and dtypes.kind(tensor.dtype) == dtypes.FLOAT:
+            return tensor.__copy__()
         return _dropout(tensor, rate=rate, key=key, counter=counter, noise_shape=noise_shape)
 
 

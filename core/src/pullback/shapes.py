@@ -53,6 +53,8 @@ def as_ints(values: Any, name: str) -> tuple[int, ...]:
     Raises:
         InputTypeError: for anything but a sequence of integers.
     """
+    if type(values) is tuple and {*map(type, values)} == {int}:
+        return values
     if isinstance(values, (str, bytes)) or not hasattr(type(values), "__iter__"):
         raise errors.InputTypeError(
             f"{name} must be a sequence of integers, got {values!r} of type {type(values).__name__}"

@@ -98,6 +98,9 @@ class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
     @property
     def nbytes(self) -> int:
         """The number of bytes that the elements take."""
+        array = self._array
+        if type(array) is np.ndarray:
+            return array.nbytes
         return self.size * self.dtype.itemsize
 
     @property
@@ -107,7 +110,8 @@ class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
         >>> pb.zeros((2, 3)).strides
         (12, 4)
         """
-        return tuple(self.numpy().strides)
+        array = self._array
+        return tuple(self.numpy().strides) if type(array) is not np.ndarray else array.strides
 
     @property
     def device(self) -> Device:

@@ -120,6 +120,13 @@ def max_pool(x: Array, plan: Plan, taps: int, least: Any) -> tuple[Array, Array]
     return _maximum(flat, 0).reshape(plan.shape), indices.reshape(plan.shape)
 
 
+def maxima(x: Array, plan: Plan, taps: int, least: Any) -> Array:
+    """The maxima alone."""
+    flat = _windows(_padded(x, plan, least), plan).reshape(taps, -1)
+    y: Array = _maximum(flat, 0).reshape(plan.shape)
+    return y
+
+
 def max_pool_gradient(g: Array, indices: Array, plan: Plan) -> Array:
     """g where the maxima were, in the shape of the image."""
     at = _places_of(indices, plan).ravel()

@@ -31,7 +31,7 @@ from pullback._dispatch.convert import (
 )
 from pullback._dispatch.general_vjp import record
 from pullback._dispatch.host_data import SCALAR_TYPES
-from pullback._dispatch.plan import arrays_of, resolve
+from pullback._dispatch.plan import arrays_of, keep_conversion, resolve
 from pullback._dispatch.recording import (
     CONSTANT,
     LOCAL,
@@ -149,7 +149,10 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         else:
             known = converted(op, values) if op.fixed else read_sequence(op, values)
             if known is not None:
-                return op.function(*known, **attributes)
+                result = op.function(*known, **attributes)
+                if op.fixed and not RECORDING.count:
+                    keep_conversion(op, values, known)
+                return result
         return _call(op, values, attributes)
     except errors.SymbolicError as error:
         if error.apply is None:

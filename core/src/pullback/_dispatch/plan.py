@@ -7,6 +7,7 @@ the text of both for one op; the tables in which it looks are filled here.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -20,13 +21,14 @@ from pullback._dispatch.arguments import (
 from pullback._dispatch.bodies import body_as_kernel
 from pullback._dispatch.choice import in_table, kernel_of
 from pullback._dispatch.convert import flatten
+from pullback._dispatch.recording import RECORDING
 from pullback._dispatch.results import native_arrays
 from pullback._dispatch.warned import run_unwarned
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
 from pullback.plugins.records import Kernel, Native
 from pullback.shapes import Shape
-from pullback.spec import Op
+from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
 
 #: An input of an op as a tensor; None if it is absent, a list for a sequence.
@@ -226,6 +228,60 @@ def table_of(op: Op, device: Device) -> dict[Any, Any]:
     except IndexError:
         device.tables += [{} for _ in range(len(device.tables), op.index + 1)]
         return device.tables[op.index]
+
+
+def keep_conversion(op: Op, values: Sequence[Any], known: Sequence[Any]) -> None:
+    """Has specialized code find a kernel for tensors of a dtype that the op converts.
+
+    It converts the arrays, and serves calls that nothing records: a tape needs the conversion as an
+    op of its own, so that the gradient has the dtype of what was given.
+
+    Args:
+        op: an op whose inputs are single tensors.
+        values: the inputs.
+        known: the same inputs, converted.
+    """
+    first = values[0]
+    if type(first) is not Tensor or not keyed_by_first(op):
+        return
+    device, key = first._device, first._array.dtype
+    backend = device.backend
+    if device.tables is not backend.tables or not backend.keeps_bodies or backend.changes < 0:
+        return
+    # Before the look-up, as in `_find`.
+    table = table_of(op, device)
+    if key in table or any(type(x) is not Tensor or x._array.dtype is not key for x in values):
+        return
+    kernel = table.get(known[0]._array.dtype)
+    convert = kernel_of(device, OPS["astype"], first.dtype)
+    if kernel is None or convert is None:
+        return
+    if getattr(kernel, "converts", False) and not op.differentiable:
+        table[key] = Converting(kernel)
+    else:
+        table[key] = Converting(_converting(kernel, convert, [x.dtype for x in known]))
+
+
+class Converting(functools.partial[Any]):
+    """A kernel in a table for inputs of dtypes that the op converts: no trace records its calls."""
+
+
+def _converting(kernel: Kernel, convert: Kernel, wanted: Sequence[DType]) -> Kernel:
+    """A kernel that gets arrays of these dtypes, for arrays of another; it declines while recorded.
+
+    The general call does what it declines, and has the errors of the op.
+    """
+
+    def converting(*inputs: Any, **attributes: Any) -> Any:
+        if RECORDING.count:
+            return NotImplemented
+        try:
+            arrays = [convert(x, dtype=dtype) for x, dtype in zip(inputs, wanted, strict=True)]
+            return kernel(*arrays, **attributes)
+        except Exception:
+            return NotImplemented
+
+    return converting
 
 
 def _widened(kernel: Kernel, wide: DType) -> Kernel:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.ops.manipulation import reshape
-from pullback.tensor import TensorLike
+from pullback.tensor import Tensor, TensorLike
 
 Function = Callable[..., Any]
 
@@ -28,7 +28,9 @@ def routed(*names: str) -> Callable[[Function], Function]:
 
 def flattened(a: TensorLike, axis: int | None) -> tuple[Any, int]:
     """The array and the axis; where there is none, NumPy flattens."""
-    return (reshape(a, -1), 0) if axis is None else (a, axis)
+    if axis is not None:
+        return a, axis
+    return (a if type(a) is Tensor and a.ndim == 1 else reshape(a, -1)), 0
 
 
 class Unsupported(Exception):

@@ -21,7 +21,7 @@ import numpy as np
 from pullback import errors
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.choice import kernel_of
-from pullback._dispatch.plan import table_of, widens
+from pullback._dispatch.plan import Converting, table_of, widens
 from pullback._dispatch.recording import LOCAL, paused, uncaptured, unseen
 from pullback._dispatch.results import native_arrays
 from pullback._symbols import Break, DrawnInt
@@ -80,7 +80,8 @@ class _Tables(dict[int, "_Table"]):
 class _Table(dict[Any, Kernel]):
     """The kernels of an op in a trace, which record their calls, by the key of specialized code.
 
-    Only for keys that the table of the real device has: what is converted before has none.
+    Only for keys that the table of the real device has: what is converted before has none, or a
+    kernel that converts. In a graph conversions are calls of their own.
     """
 
     __slots__ = ("_trace", "op")
@@ -92,7 +93,8 @@ class _Table(dict[Any, Kernel]):
     def __missing__(self, key: Any) -> Kernel:
         op, trace = self.op, self._trace
         kernel = None
-        if key in table_of(op, trace._real_device) and not widens(op):
+        found = table_of(op, trace._real_device).get(key)
+        if found is not None and type(found) is not Converting and not widens(op):
             first = key[0] if type(key) is tuple and op.inputs else key
             native = bool(op.inputs) and first is not None
             kernel = trace.kernel(op.name, trace.public_dtypes[first] if native else None)

@@ -52,6 +52,8 @@ def _default_dtype(
         if dtype == dtypes.DEFAULT_INT and not -(2**31) <= fill_value < 2**31:
             # As in asarray, a larger dtype if the default one is too small for the number.
             dtype = dtypes.int64 if fill_value < 2**63 else dtypes.uint64
+    elif type(fill_value) is int and 0 <= fill_value <= 1:
+        return {"fill_value": fill_value, "dtype": dtype, **rest}
     kind = dtypes.kind(dtype)
     if type(fill_value) is complex and kind != dtypes.CMPLX:
         raise errors.DTypeError(
@@ -220,9 +222,10 @@ def _filled_like(
     dtype: DTypeLike | None,
     device: DeviceLike | None,
 ) -> Tensor:
-    x = from_any(x)
+    if type(x) is not Tensor:
+        x = from_any(x)
     dtype = x.dtype if dtype is None else dtype
-    return _filled(name, x.shape, value, dtype, x.device if device is None else device)
+    return _filled(name, x.shape, value, dtype, x._device if device is None else device)
 
 
 # ---------------------------------------------------------------------------------------------

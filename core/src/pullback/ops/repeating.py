@@ -14,7 +14,7 @@ from pullback._once import remembered
 from pullback.dtypes import same
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat, part
-from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
+from pullback.ops.manipulation import broadcast_to, reshape
 from pullback.ops.slicing import strided_slice
 from pullback.shapes import Shape, as_int, canonical_axis, first
 from pullback.spec import EXACT
@@ -167,7 +167,7 @@ def _repeated_alike(x: Tensor, count: int, axis: int) -> Tensor:
     """x with every slice along the axis repeated `count` times."""
     if count < 0:
         raise errors.InputValueError(f"repeat: repeats must not be negative, got {count}")
-    apart = expand_dims(x, axis + 1)
+    apart = reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
     shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
     merged = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
     # A copy even of all slices once, which may be written into.

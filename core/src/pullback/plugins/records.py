@@ -108,6 +108,19 @@ def declines(kernel: Kernel) -> bool:
     return getattr(getattr(kernel, "__wrapped__", kernel), "may_decline", False)
 
 
+def converts(kernel: K) -> K:
+    """Says of a kernel that it takes inputs of any dtypes that its op converts.
+
+    Dispatch converts inputs to the dtypes of an op's rule before it calls a kernel. Such a kernel
+    has the same result without that, as NumPy's `logical_and` has of numbers.
+
+    Args:
+        kernel: a function whose attributes can be set.
+    """
+    kernel.converts = True  # type: ignore[attr-defined]
+    return kernel
+
+
 def leaves_out_residuals(op: Op, kernel: Kernel) -> bool:
     """True if a kernel takes `residuals=False` for a call whose residuals nothing reads."""
     if not op.residuals:

@@ -49,7 +49,8 @@ def _is_flat(shape: tuple[int, ...]) -> bool:
 
 def _is_dilated(options: PoolOptions) -> bool:
     """Returns whether there are gaps in the windows, which the loops do not know."""
-    return any(step != 1 for step in options.get("dilation", ()))
+    dilation = options.get("dilation")
+    return dilation is not None and dilation.count(1) != len(dilation)
 
 
 def _max_pool(

@@ -36,8 +36,11 @@ def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> 
     length = max(0, -int((start - stop) / step // 1))
     counts = np.arange(length, dtype=np.float64)
     counts *= step
-    counts += start
-    return counts if dtype is counts.dtype else cast(counts, dtype)
+    if start or step < 0:  # else the sum changes nothing
+        counts += start
+    if dtype.char in "fd":
+        return counts.astype(dtype, copy=False)
+    return cast(counts, dtype)
 
 
 def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:

@@ -42,6 +42,16 @@ def _take_along_axis(x: Array, indices: Array, *, axis: int) -> Array:
     return taken
 
 
+def _gather_nd(x: Array, indices: Array) -> Array:
+    count = indices.shape[-1]
+    if not count:
+        raise ValueError("no positions")
+    if not x.size:
+        for axis in range(count):
+            _in_range(indices[..., axis], x.shape[axis])  # as in `take`
+    return np.asarray(x[tuple([indices[..., i] for i in range(count)])])
+
+
 _least, _greatest = np.minimum.reduce, np.maximum.reduce
 
 
@@ -168,8 +178,12 @@ def _place_along_axis(values: Array, indices: Array, *, shape: Shape, axis: int)
     key = along(shape, _in_range(indices, shape[axis]), axis)
     strides = [math.prod(shape[other + 1 :]) for other in range(len(shape))]
     places = sum([index * step for index, step in zip(key, strides, strict=True)])
-    start = np.zeros(math.prod(shape), _wide(values.dtype))
     places = np.broadcast_to(places, values.shape).reshape(-1)
+    if values.dtype.kind == "f" and (values.dtype.itemsize < 8 or places.size <= _FEW):
+        # It adds in the order of `add.at`, in double precision, and is one call.
+        sums = np.bincount(places, values.reshape(-1), math.prod(shape))
+        return sums.astype(values.dtype, copy=False).reshape(shape)
+    start = np.zeros(math.prod(shape), _wide(values.dtype))
     return _added(start, places, values.reshape(-1), 0, values.dtype).reshape(shape)
 
 
@@ -195,6 +209,7 @@ def _extreme(ufunc: Any) -> Kernel:
 
 
 KERNELS: dict[str, Kernel] = {
+    "gather_nd": _gather_nd,
     "place_along_axis": _place_along_axis,
     "ravel_index": _ravel_index,
     "scatter_add": _scatter_add,

@@ -99,7 +99,9 @@ def _roll(x: Array, *, shift: Any, axis: Any) -> Array:
     if axis is None:
         return _roll(x.reshape(-1), shift=(shift,), axis=(0,)).reshape(x.shape)
     if len(axis) != 1:
-        return np.roll(x, shift, axis)
+        for one, by in zip(axis, shift, strict=True):
+            x = _roll(x, shift=(by,), axis=(one,))
+        return x
     # `np.roll` takes four times as long for few elements.
     size, before = x.shape[axis[0]], (slice(None),) * axis[0]
     cut = -shift[0] % size if size else 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, converts, may_decline
 from pullback_numpy.kernels.activations import far_left_gradient
 from pullback_numpy.kernels.elementwise import SMALL, clip, where
 from pullback_numpy.pieces import bounded, fresh, in_pieces
@@ -143,8 +143,37 @@ def _sum_of_powers(ufunc: Any, power: Any, unit: float) -> Kernel:
     return kernel
 
 
+#: Up to so many elements passes of NumPy's over all of them take less than calls of ops.
+_FEW = 1024
+
+
+@may_decline
+def _celu(x: Array, *, alpha: float) -> Any:
+    if not x.ndim or x.size > _FEW or x.dtype.char not in "fd":
+        return NotImplemented
+    y = np.minimum(x, 0)
+    y /= alpha
+    np.expm1(y, out=y)
+    y *= alpha
+    return np.where(x > 0, x, y)
+
+
+def _of_numbers(function: np.ufunc) -> Kernel:
+    """A kernel of a function of truth values, which takes numbers as they are."""
+
+    def kernel(*arrays: Array) -> Any:
+        return function(*arrays)
+
+    return converts(kernel)
+
+
 KERNELS: dict[str, Kernel] = {
+    **{
+        name: _of_numbers(getattr(np, name))
+        for name in ("logical_and", "logical_not", "logical_or", "logical_xor")
+    },
     "bell": in_pieces(_bell),
+    "celu": _celu,
     "elu_gradient": _elu_gradient,
     "hard_sigmoid": in_pieces(_hard_sigmoid),
     "hard_silu": in_pieces(_hard_silu),

@@ -46,19 +46,28 @@ def _counts(shape: Sizes, data_format: str, dtype: DType, **options: Any) -> Any
 
 
 def _max_pool(
-    x: Array, *, data_format: str, ceil_mode: bool = False, **options: Unpack[PoolOptions]
-) -> tuple[Array, ...]:
+    x: Array,
+    *,
+    data_format: str,
+    ceil_mode: bool = False,
+    residuals: bool = True,
+    **options: Unpack[PoolOptions],
+) -> Any:
     plan = _plan(x.shape, data_format, options)
     if plan is not None:
         wide = _wide(x)
+        if not residuals:
+            y = pooling_few.maxima(wide, plan, prod(options["window"]), pooling.least(wide.dtype))
+            return y.astype(x.dtype, copy=False)
         y, indices = pooling_few.max_pool(
             wide, plan, prod(options["window"]), pooling.least(wide.dtype)
         )
         return y.astype(x.dtype, copy=False), indices
     if data_format == "channels_last":
-        return pooling.max_pool(x, **options)
-    y, indices = pooling.max_pool(to_last(x), **options)
-    return _back(y), _back(indices)
+        y, indices = pooling.max_pool(x, **options)
+    else:
+        y, indices = map(_back, pooling.max_pool(to_last(x), **options))
+    return (y, indices) if residuals else y
 
 
 def _max_pool_gradient(
