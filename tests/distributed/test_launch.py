@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from pullback.cli import launch as module
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="ranks are watched on POSIX")
 #: Starts the command on two ranks, and waits for both.
 TWICE = 'for r in 0 1; do RANK=$r "$@" & done; wait'
@@ -70,3 +72,24 @@ def test_a_rank_that_fails_is_named(tmp_path):
     assert process.returncode
     assert shown.splitlines()[-1].endswith("ended with the exit status 7; all ranks end")
     assert shown.splitlines()[-1].startswith("pullback: rank 1 on ")
+
+
+def test_the_other_ranks_end_where_the_launcher_waits_for_them(tmp_path, monkeypatch, capfd):
+    """Their parents end them: the launcher need not be told, by a signal that it may not know."""
+    monkeypatch.setattr(module, "_PATIENCE", 120.0)
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import os, sys, time\n"
+        f"begun = {str(tmp_path / 'begun')!r}\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    open(begun, 'w').close()\n"
+        "    time.sleep(600)\n"
+        "while not os.path.exists(begun):\n"
+        "    time.sleep(0.01)\n"
+        "sys.exit(7)\n"
+    )
+    begin = time.monotonic()
+    command = module.command_of(2, f"sh -c '{TWICE}' sh")
+    assert module.launch([*command, sys.executable, str(path)], dict(os.environ)) == 1
+    assert time.monotonic() - begin < 60
+    assert capfd.readouterr().err.splitlines()[-1].endswith("exit status 7; all ranks end")

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "command_of", "launch", "launcher", "run"]
 
-#: How long a launcher may take to end all ranks after a failure, in seconds.
-_PATIENCE = 1.0
+#: How long a launcher may take to end all ranks after a failure, in seconds: of itself, as
+#: `mpiexec` does where they call MPI, and when their parents, or a signal, have ended them.
+_OF_ITSELF, _PATIENCE = 0.25, 1.0
 
 
 def add(subcommands: Subcommands) -> None:
@@ -180,7 +181,7 @@ class _Failures:
                 if token == self._token and line == _rank_process.HERE:
                     self._here.append(connection.dup())
                 elif token == self._token and self._fails(line):
-                    threading.Thread(target=_end, args=(process,), daemon=True).start()
+                    threading.Thread(target=self._end, args=(process,), daemon=True).start()
         self._socket.close()
 
     def stop(self) -> None:
@@ -202,10 +203,15 @@ class _Failures:
             self.told = f"{self._absent}; all ranks end"
         return bool(self.told)
 
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_PATIENCE)
+            process.wait(_OF_ITSELF)
             return
-        process.send_signal(number)
+        for parent in list(self._here):
+            with suppress(OSError):  # who is gone has no connection
+                parent.shutdown(socket.SHUT_RDWR)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_PATIENCE)
+                return
+            process.send_signal(number)
