@@ -105,18 +105,12 @@ def binomial(shape, counts, probabilities, dtype=None, seed=None):
     if in_symbolic_scope():
         return pb.zeros(tuple(shape), dtype=dtype)
     counts, probabilities = cast(counts, "float32"), cast(probabilities, "float32")
-    most = int(pb.max(counts)) if counts.size else 0
-    trials = generator(seed).uniform((most, *shape))
-    numbers = pb.reshape(pb.arange(most, dtype="float32"), (-1, *(1 for _ in shape)))
-    hits = pb.logical_and(trials < probabilities, numbers < counts)
-    return cast(pb.sum(hits, axis=0), dtype)
+    return cast(generator(seed).binomial(tuple(shape), counts, probabilities), dtype)
 
 
 def beta(shape, alpha, beta, dtype=None, seed=None):
     dtype = dtype or floatx()
     if in_symbolic_scope():
         return pb.zeros(tuple(shape), dtype=dtype)
-    drawn = generator(seed)
-    first = drawn.gamma(tuple(shape), cast(alpha, "float32"))
-    second = drawn.gamma(tuple(shape), cast(beta, "float32"))
-    return cast(first / (first + second), dtype)
+    alpha, beta = cast(alpha, "float32"), cast(beta, "float32")
+    return cast(generator(seed).beta(tuple(shape), alpha, beta), dtype)

@@ -367,6 +367,7 @@ SCATTERS = {
     "add": pb.scatter_add,
     "max": pb.scatter_max,
     "min": pb.scatter_min,
+    "mul": pb.scatter_multiply,
 }
 
 
@@ -379,11 +380,7 @@ def scatter_update(inputs, indices, updates, reduction=None):
     rows = pb.reshape(inputs, (-1, *rest)) if depth else inputs
     positions = pb.reshape(_flat(indices, inputs.shape[:depth]), (-1,))
     updates = pb.reshape(pb.broadcast_to(updates, (*indices.shape[:-1], *rest)), (-1, *rest))
-    if reduction == "mul":
-        for i in range(positions.shape[0]):
-            at = positions[i : i + 1]
-            rows = pb.scatter_update(rows, at, pb.take(rows, at, axis=0) * updates[i : i + 1])
-    elif reduction in SCATTERS:
+    if reduction in SCATTERS:
         rows = SCATTERS[reduction](rows, positions, updates)
     else:
         raise ValueError(f"Unsupported reduction: {reduction}")

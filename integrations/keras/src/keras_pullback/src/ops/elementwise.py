@@ -121,6 +121,8 @@ tan = _of_floating(pb.tan)
 tanh = _of_floating(pb.tanh)
 cbrt = _of_floating(pb.cbrt)
 angle = _of_floating(pb.angle)
+i0 = _of_floating(pb.i0)
+sinc = _of_floating(pb.numpy.sinc)
 
 # Functions of any number, with its dtype; booleans are computed as integers, and back.
 absolute = _of_any(pb.abs)
@@ -220,34 +222,12 @@ def fmin(x1, x2):
 
 def gcd(x1, x2):
     x1, x2 = same(x1, x2)
-    x1, x2 = pb.broadcast_arrays(absolute(x1), absolute(x2))
-    if x1.dtype is BOOL:
-        return pb.logical_or(x1, x2)
-
-    def step(pair):
-        a, b = pair
-        zero = b == 0
-        return pb.where(zero, a, b), pb.where(
-            zero, b, pb.remainder(a, pb.where(zero, pb.ones_like(b), b))
-        )
-
-    return pb.while_loop(lambda pair: pb.any(pair[1] != 0), step, (x1, x2))[0]
+    return pb.gcd(numeric(x1), numeric(x2)).astype(x1.dtype)
 
 
 def lcm(x1, x2):
     x1, x2 = same(x1, x2)
-    divisor = gcd(x1, x2)
-    zero = divisor == 0
-    quotient = pb.floor_divide(absolute(x1), pb.where(zero, pb.ones_like(divisor), divisor))
-    return pb.where(zero, divisor, quotient * absolute(x2))
-
-
-def i0(x):
-    # The mean of exp(x cos t) over a period: the trapezoidal rule is exact to rounding.
-    x = floating(x)
-    wide = pb.expand_dims(pb.abs(x.astype("float32")), -1)
-    angles = pb.asarray(np.cos(np.arange(128) * (2 * np.pi / 128)).astype("float32"))
-    return pb.mean(pb.exp(wide * angles), axis=-1).astype(x.dtype)
+    return pb.lcm(numeric(x1), numeric(x2)).astype(x1.dtype)
 
 
 def imag(x):
@@ -320,13 +300,6 @@ def round(x, decimals=0):
         return pb.round(x)
     scale = 10.0**decimals
     return pb.round(x * scale) / scale
-
-
-def sinc(x):
-    x = floating(x) * math.pi
-    zero = x == 0
-    safe = pb.where(zero, 1.0, x)
-    return pb.where(zero, 1.0, pb.sin(safe) / safe)
 
 
 def square(x):

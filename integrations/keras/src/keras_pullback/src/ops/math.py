@@ -29,18 +29,10 @@ def _segment(op):
     return function
 
 
-def _segment_prod(data, ids, count):
-    rows = pb.ones((count, *data.shape[1:]), dtype=data.dtype)
-    for i in range(data.shape[0]):
-        at = ids[i : i + 1]
-        rows = pb.scatter_update(rows, at, pb.take(rows, at, axis=0) * data[i : i + 1])
-    return rows
-
-
 segment_sum = _segment(pb.segment_sum)
 segment_max = _segment(pb.segment_max)
 segment_min = _segment(pb.segment_min)
-segment_prod = _segment(_segment_prod)
+segment_prod = _segment(pb.segment_prod)
 
 
 def top_k(x, k, sorted=True):
