@@ -64,6 +64,7 @@ from pullback.ops.cumulative import *
 from pullback.ops.data_types import *
 from pullback.ops.difference import *
 from pullback.ops.exponential import *
+from pullback.ops.incomplete_gamma import *
 from pullback.ops.indexing import *
 from pullback.ops.integers import *
 from pullback.ops.joining import *

@@ -98,10 +98,11 @@ def _sin_cos_pi(x: Decimal) -> tuple[Decimal, Decimal]:
     return (-sine, -cosine) if nearest % 2 else (sine, cosine)
 
 
-def _lgamma(x: Decimal) -> Decimal:
+def log_gamma_of(x: Decimal) -> Decimal:
+    """log(|gamma(x)|), with the digits of the context."""
     # DLMF 5.5.3 below a half, 5.11.1 from 40 on; between, by recurrence.
     if x < Decimal("0.5"):
-        return (TAU / 2).ln() - abs(_sin_cos_pi(x)[0]).ln() - _lgamma(1 - x)
+        return (TAU / 2).ln() - abs(_sin_cos_pi(x)[0]).ln() - log_gamma_of(1 - x)
     product = Decimal(1)
     while x < 40:
         product *= x
@@ -229,7 +230,7 @@ def _largest_term(x: Array, n: int = 0) -> Array:
     return math.factorial(n) / np.abs(_fraction(x)) ** (n + 1)
 
 
-_log_gamma = exactly(_lgamma, _lgamma_edge)
+_log_gamma = exactly(log_gamma_of, _lgamma_edge)
 _derivative = exactly(_polygamma, _polygamma_edge)
 suite(
     "lgamma",

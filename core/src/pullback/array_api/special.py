@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback._numerics import ArrayNamespace, bessel, error_function, gamma_function
+from pullback._numerics import (
+    ArrayNamespace,
+    bessel,
+    error_function,
+    gamma_function,
+    incomplete_gamma,
+)
 from pullback.array_api.narrowing import narrowing
 from pullback.plugins.compiling import known
 from pullback.plugins.records import Kernel
@@ -55,12 +61,24 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
             return error_function.erf32(xp, x)
         return xp.astype(error_function.erf32(xp, xp.astype(x, xp.float32)), x.dtype)
 
+    def of_pair(function: Callable[..., Any]) -> Kernel:
+        def kernel(a: Any, x: Any, **attributes: object) -> Any:
+            wide = xp.float32 if double is None else double
+            if x.dtype == wide:
+                return function(xp, a, x, **attributes)
+            found = function(xp, xp.astype(a, wide), xp.astype(x, wide), **attributes)
+            return narrowed(found, x.dtype)
+
+        return kernel
+
     return {
         "bessel_i": widest(bessel.bessel_i),
         "digamma": widest(gamma_function.digamma),
         "erf": erf,
         "erfc": widest(error_function.erfc, error_function.erfc32),
         "erfinv": widest(error_function.erfinv),
+        "gamma_density": of_pair(incomplete_gamma.density),
         "lgamma": widest(gamma_function.lgamma),
         "polygamma": widest(polygamma(short=False), short=polygamma(short=True)),
+        "regularized_gamma": of_pair(incomplete_gamma.regularized),
     }

@@ -27,6 +27,7 @@ FAMILIES = (
     "complex",
     "special",
     "bessel",
+    "incomplete_gamma",
     "selection",
     "integers",
     "slicing",

@@ -32,20 +32,22 @@ class _Namespace:
 
 
 def _blocked(kernel: Kernel) -> Kernel:
-    def run(x: Array, **attributes: Any) -> Any:
-        if x.size <= _BLOCK:
-            return kernel(x, **attributes)
-        y = np.empty(x.shape, x.dtype)
-        source, target = x.reshape(-1), y.reshape(-1)
+    def run(*arrays: Array, **attributes: Any) -> Any:
+        shape = np.broadcast_shapes(*[x.shape for x in arrays])
+        if math.prod(shape) <= _BLOCK:
+            return kernel(*arrays, **attributes)
+        y = np.empty(shape, arrays[0].dtype)
+        sources, target = [np.broadcast_to(x, shape).reshape(-1) for x in arrays], y.reshape(-1)
 
         def work(piece: slice) -> None:
             # In helpers, the caller's state of errors does not hold.
             with np.errstate(all="ignore"):
                 for start in range(piece.start, piece.stop, _BLOCK):
                     stop = min(start + _BLOCK, piece.stop)
-                    target[start:stop] = kernel(source[start:stop], **attributes)
+                    pieces = [source[start:stop] for source in sources]
+                    target[start:stop] = kernel(*pieces, **attributes)
 
-        threads.over(work, x.size)
+        threads.over(work, y.size)
         return y
 
     return run

@@ -1,0 +1,137 @@
+"""Samples of the incomplete gamma functions."""
+
+from __future__ import annotations
+
+import math
+from decimal import Context, Decimal, localcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pullback import errors
+from pullback_conformance.draws import cnormal, integers, normal, uniform
+from pullback_conformance.sample import Array, call, rough, suite, wrong
+from pullback_conformance.samples.special import log_gamma_of
+
+_DIGITS = Context(prec=50)
+
+
+def _edge(a: float, x: float) -> float | None:
+    """P(a, x) where it is known."""
+    if not (a >= 0 and x >= 0):
+        return math.nan
+    rises, falls = a == 0 or x == math.inf, x == 0 or a == math.inf
+    if rises or falls:
+        return math.nan if rises and falls else float(rises)
+    return None
+
+
+@cache
+def _exactly(a: float, x: float, *, upper: bool) -> float:
+    known = _edge(a, x)
+    if known is not None:
+        return 1 - known if upper else known
+    with localcontext(_DIGITS):
+        shape, place = Decimal(a), Decimal(x)
+        power = shape * place.ln() - place - log_gamma_of(shape)
+        if x > 2 * a + 60:  # DLMF 8.9.2
+            level = place + 401 - shape
+            for n in range(200, 0, -1):
+                level = place + 2 * n - 1 - shape - n * (n - shape) / level
+            high = power.exp() / level
+            return float(high if upper else 1 - high)
+        term = total = 1 / shape  # DLMF 8.11.4
+        n = 0
+        while term > total * Decimal("1e-49"):
+            n += 1
+            term *= place / (shape + n)
+            total += term
+        low = power.exp() * total
+        return float(1 - low if upper else low)
+
+
+def _regularized(a: Array, x: Array, *, upper: bool) -> Array:
+    pairs = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    values = zip(*[p.ravel().tolist() for p in pairs], strict=True)
+    found = [_exactly(*pair, upper=upper) for pair in values]
+    return np.array(found, np.float64).reshape(pairs[0].shape)
+
+
+@cache
+def _slope(a: float, x: float) -> float:
+    if not (0 < a < math.inf and 0 < x < math.inf):
+        if not (a > 0 and x >= 0) or a == x == math.inf:
+            return math.nan
+        return 0.0 if x or a > 1 else (1.0 if a == 1 else math.inf)
+    with localcontext(_DIGITS):
+        shape, place = Decimal(a), Decimal(x)
+        return float(((shape - 1) * place.ln() - place - log_gamma_of(shape)).exp())
+
+
+def _density(a: Array, x: Array) -> Array:
+    pairs = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    values = zip(*[p.ravel().tolist() for p in pairs], strict=True)
+    found = [_slope(*pair) for pair in values]
+    return np.array(found, np.float64).reshape(pairs[0].shape)
+
+
+def _terms(a: Array, x: Array) -> Array:
+    """The size of the terms of the logarithm: their rounding is a relative error of its power."""
+    with np.errstate(all="ignore"):
+        sizes = a * np.abs(np.log(x)) + x + a * np.abs(np.log(np.maximum(a, 1))) + 1
+    return np.where(np.isfinite(sizes), sizes, 1)
+
+
+_VALUES = np.array([0.0, 0.5, 1.0, 30.0, np.inf, -1.0, np.nan])
+_EDGES = [_VALUES[:, None] + np.zeros(7), _VALUES + np.zeros((7, 1))]
+#: The reference adds as many terms as a is large.
+_DOMAIN: dict[str, Any] = {
+    "domain": {"a": (-1.0, 300.0), "x": (-1.0, 1e4)},
+    "integer_domain": {"a": (-1, 100), "x": (-1, 1000)},
+    "without": {"exceptional": "the samples have them"},
+}
+#: a and x of both, near and far from each other.
+_PAIRS: list[tuple[Array, Array]] = [
+    (uniform(0.3, 5, 3, 4), uniform(0.3, 8, 3, 4, seed=1)),
+    (uniform(21, 60, 3, 4), uniform(21, 60, 3, 4, seed=1)),
+    (uniform(0.01, 0.9, 5), uniform(0.01, 2, 5, seed=1)),
+    (uniform(2, 19, 5), uniform(30, 60, 5, seed=1)),
+    (uniform(0.3, 5, 3, 1), uniform(0.3, 8, 4, seed=1)),
+]
+_SHARED: list[Any] = [
+    rough(uniform(0.3, 5), uniform(0.3, 5, seed=1), note="0-d"),
+    rough(normal(0, 3), normal(0, 3), note="empty"),
+    rough(integers(1, 9, 3, 2), integers(1, 9, 3, 2, seed=1), note="integers"),
+    rough(*_EDGES, note="edges"),
+    wrong(errors.DTypeError, cnormal(3), normal(3)),
+    wrong(errors.ShapeError, normal(2), normal(3)),
+]
+
+
+def _scale(a: Array, x: Array, *, upper: bool) -> Array:
+    return np.abs(_regularized(a, x, upper=upper)) * _terms(a, x)
+
+
+def _lower(a: Array, x: Array) -> Array:
+    return _regularized(a, x, upper=False)
+
+
+def _upper(a: Array, x: Array) -> Array:
+    return _regularized(a, x, upper=True)
+
+
+# Rough: there is no gradient by a, and differences ask for all.
+for _name, _function, _is_upper in (("gammainc", _lower, False), ("gammaincc", _upper, True)):
+    suite(_name, _function, scale=lambda a, x, u=_is_upper: _scale(a, x, upper=u), **_DOMAIN)(
+        *(rough(*pair) for pair in _PAIRS), *_SHARED
+    )
+suite("regularized_gamma", _regularized, scale=_scale, **_DOMAIN)(
+    *(rough(*pair, upper=upper) for pair in _PAIRS for upper in (False, True)),
+    *(rough(*one.inputs, upper=True, note=one.note) for one in _SHARED[:4]),
+)
+suite("gamma_density", _density, scale=lambda a, x: _density(a, x) * _terms(a, x), **_DOMAIN)(
+    *(call(*pair) for pair in _PAIRS[:2]),
+    *(call(*pair) for pair in _PAIRS[3:]),
+    *_SHARED,
+)
