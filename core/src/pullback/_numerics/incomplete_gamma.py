@@ -102,7 +102,7 @@ def density(xp: ArrayNamespace, a: Any, x: Any) -> Any:
     b, y = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
     # In two factors: the power is below every number sooner than its quotient with x.
     half = xp.exp(_log_power(xp, b, y) * 0.5)
-    found = half * (b / y) * half
+    found = half * b / y * half
     at_zero = xp.where(a < 1, math.inf, xp.where(a == 1, 1.0, 0.0))
     edge = xp.where((a > 0) & (x == 0), at_zero, xp.where((a > 0) & (x > 0), 0.0, math.nan))
     edge = xp.where((a == math.inf) & (x == math.inf), math.nan, edge)
