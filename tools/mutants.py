@@ -16,6 +16,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from zlib import crc32
@@ -35,8 +36,16 @@ EXCHANGED = dict([pair for a, b in (
     ("argmax", "argmin"), ("logical_and", "logical_or"), ("shape", "strides"),
 ) for pair in ((a, b), (b, a))])  # fmt: skip
 
+#: Functions whose first two arguments may be exchanged.
+SYMMETRIC = {
+    *("max", "min", "maximum", "minimum", "add", "multiply", "equal", "not_equal", "logaddexp"),
+    *("logical_and", "logical_or", "swapaxes", "hypot", "broadcast_shapes"),
+}
+#: Arguments that say whether an error is noticed, or a copy made where none is needed.
+UNSEEN = {"strict", "copy"}
 
-#: Mutants that were read and change no result, each in a line, without the number of its line.
+#: Mutants that were read and change no result, each in a line, without the number of its line. What
+#: could be said of many lines of a file has the one that is meant after it.
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 
 
@@ -50,6 +59,11 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.lines[0]}: {self.change}"
+
+    @property
+    def code(self) -> str:
+        """The line of the source on which the change begins."""
+        return self.path.read_text(encoding="utf-8").splitlines()[self.lines[0] - 1].strip()
 
     @property
     def change(self) -> str:
@@ -70,12 +84,19 @@ class Mutant:
         begin, end = self.offsets(source)
         return source[begin:end].decode()
 
-    def applied(self, source: bytes) -> bytes:
-        """The file with the change."""
+    def applied(self, source: bytes, *, beside: bool = False) -> bytes:
+        """The file with the change; `beside` keeps the text before it where it does not run."""
         begin, end = self.offsets(source)
+        before, text = source[begin:end], self.text.encode()
+        if beside and self.kind == "statement":
+            text = b"if False: " + before
+        elif beside and self.kind == "result":
+            text = b"return None if True else (" + before.removeprefix(b"return") + b")"
+        elif beside:
+            text = b"(" + text + b" if True else " + before + b")"
         # As many lines as before: functions are told apart by the lines that they are on.
-        lines = b"\\\n" * source.count(b"\n", begin, end)
-        return source[:begin] + self.text.encode() + lines + source[end:]
+        missing = before.count(b"\n") - text.count(b"\n")
+        return source[:begin] + text + b"\\\n" * missing + source[end:]
 
 
 def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -106,7 +127,9 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
             parts = (ast.unparse(orelse), ast.unparse(test), ast.unparse(body))
             yield "condition", "({} if {} else {})".format(*parts)
         case ast.Call(func=function, args=[first, second, *rest], keywords=keywords) if not (
-            isinstance(first, ast.Starred) or isinstance(second, ast.Starred)
+            isinstance(first, ast.Starred)
+            or isinstance(second, ast.Starred)
+            or ast.unparse(function).rpartition(".")[2] in SYMMETRIC
         ):
             call = ast.Call(function, [second, first, *rest], keywords)
             yield "arguments", ast.unparse(call)
@@ -129,6 +152,12 @@ def left_out(tree: ast.Module) -> set[ast.AST]:
                 found |= set(ast.walk(annotation)) if annotation else set()
             case ast.FunctionDef(returns=returns) if returns is not None:
                 found |= set(ast.walk(returns))
+            case ast.keyword(arg=name, value=value) if name in UNSEEN:
+                found |= set(ast.walk(value))
+            case ast.Call(func=ast.Attribute(attr="reshape"), args=args):
+                # A size of -1, which follows from the others: NumPy takes any other below 0.
+                sizes = [one for arg in args for one in getattr(arg, "elts", [arg])]
+                found |= {x for one in sizes if isinstance(one, ast.UnaryOp) for x in ast.walk(one)}
             case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.JoinedStr() | ast.Raise():
                 found |= set(ast.walk(node))
             case ast.Assign(value=ast.BinOp(op=ast.BitOr())):
@@ -169,15 +198,32 @@ def exchanged(mutant: Mutant) -> tuple[CodeType, CodeType] | None:
     """The code of the outermost function that a mutant changes, before and after; None for none."""
     source = mutant.path.read_bytes()
     path = str(mutant.path.resolve())
-    try:
-        after = outermost(mutant.applied(source).decode(), path)
-    except SyntaxError:
-        return None
-    for old, new in zip(outermost(source.decode(), path), after, strict=False):
-        # Lines and constants are compared as well: a change is in one function alone.
-        if old.co_qualname == new.co_qualname and old != new:
-            return old, new
+    before = outermost(source.decode(), path)
+    for beside in (False, True):
+        try:
+            after = outermost(mutant.applied(source, beside=beside).decode(), path)
+        except SyntaxError:
+            return None
+        for old, new in zip(before, after, strict=False):
+            # Lines and constants are compared as well: a change is in one function alone.
+            if old.co_qualname == new.co_qualname and old != new:
+                if fits(old, new):
+                    return old, new
+                break  # a variable of a function around it is used no more
     return None
+
+
+def inner(code: CodeType) -> list[CodeType]:
+    """The code of the functions in a function."""
+    return [one for one in code.co_consts if isinstance(one, CodeType)]
+
+
+def fits(old: CodeType, new: CodeType) -> bool:
+    """Whether the new code uses the same variables of functions around it, and those in it too."""
+    if old.co_freevars != new.co_freevars:
+        return False
+    pairs = list(zip(inner(old), inner(new), strict=False))
+    return len(inner(old)) != len(inner(new)) or all(fits(*pair) for pair in pairs)
 
 
 def key_of(code: CodeType) -> str:
@@ -207,6 +253,18 @@ def in_a_child(work: Callable[[], int], seconds: float) -> int:
     return 1
 
 
+@cache
+def equivalent() -> set[str]:
+    """The mutants that were read and change no result."""
+    return set(EQUIVALENT.read_text(encoding="utf-8").splitlines())
+
+
+def is_equivalent(name: str, code: str) -> bool:
+    """Whether a mutant was read and changes no result."""
+    anywhere = re.sub(r":\d+:", ":", name, count=1)
+    return not equivalent().isdisjoint({anywhere, f"{anywhere} in: {code}"})
+
+
 class Results:
     """The outcomes of mutants, one a line of a file, so that an interrupted run goes on."""
 
@@ -221,7 +279,7 @@ class Results:
     def add(self, mutant: Mutant, by: str, began: float, checks: int) -> None:
         """Adds an outcome: by which run it was noticed, of how many tests or checks."""
         row = {"by": by, "mutant": str(mutant), "checks": checks,
-               "s": round(time.monotonic() - began, 1)}  # fmt: skip
+               "s": round(time.monotonic() - began, 1), "code": mutant.code}  # fmt: skip
         self.rows[str(mutant)] = row
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -232,11 +290,13 @@ class Results:
 
     def show(self) -> None:
         """Prints the survivors that are not known to be equivalent, and counts all mutants."""
-        known = set(EQUIVALENT.read_text(encoding="utf-8").splitlines())
-        left = [name for name in self.left() if re.sub(r":\d+:", ":", name, count=1) not in known]
-        for name in sorted(left):
+        left = []
+        for name in sorted(self.left()):
             row = self.rows[name]
-            print(f"{name} ({row['by']}; {row['checks']} checks)")
+            code = str(row.get("code"))
+            if not is_equivalent(name, code):
+                left.append(name)
+                print(f"{name} in: {code} ({row['by']}; {row['checks']} checks)")
         counts = Counter(row["by"] for row in self.rows.values())
         equivalent = len(self.left()) - len(left)
         print(f"{len(self.rows)} mutants, {equivalent} of them equivalent: {dict(counts)}")

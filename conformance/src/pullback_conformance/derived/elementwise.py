@@ -15,6 +15,12 @@ from pullback_conformance.derived import values
 from pullback_conformance.derived.variation import accepted
 from pullback_conformance.sample import Array, Sample, Suite
 
+#: What the array API standard says of complex infinities, ops by name.
+_AT_INFINITY = {
+    *("exp", "expm1", "log", "log1p", "log10", "sqrt"),
+    *("sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+}
 _FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
 
@@ -124,6 +130,8 @@ def _complex(op: Op, suite: Suite, found: Sample) -> Iterator[Sample]:
             span = 0.9 * info.minexp, 0.9 * info.maxexp
             wide = [_plane(*span, seed=i) for i in range(len(drawn))]
             yield from _finite(op, suite, found, wide, "large and tiny", dtype)
+        if op.name in _AT_INFINITY:
+            yield _infinite(suite, found)
         if op.accuracy is Accuracy.EXACT:
             every = [np.roll(parts(), 5 * i) for i in range(len(drawn))]
             yield _plain(every, found.attributes, "parts that are no numbers")
@@ -165,6 +173,16 @@ def _finite(
         wide = None if dtype == dtypes.complex128 and note == "on the axes" else dtype
         sample = _plain(inputs, found.attributes, note, wide)
         yield replace(sample, either_zero=op.accuracy is not Accuracy.EXACT)
+
+
+def _infinite(suite: Suite, found: Sample) -> Sample:
+    """Infinite parts beside every other, where the result has no NaN, which may have a sign."""
+    x = parts()
+    with np.errstate(all="ignore"):
+        y = np.asarray(suite.reference(x, **found.attributes))
+    kept = (np.isinf(x.real) | np.isinf(x.imag)) & ~np.isnan(y)
+    sample = _plain([x[kept]], found.attributes, "infinities")
+    return replace(sample, either_zero=True)
 
 
 def _plain(

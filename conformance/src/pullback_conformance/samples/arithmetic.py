@@ -116,7 +116,13 @@ _LARGE_QUOTIENTS = rough(
     dtypes=("float32",),
     note="large quotients",
 )
-suite("floor_divide", _floor_divide)(*_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS, *_WRONG_REAL)
+# Just below a whole number, to which the nearest number is rounded up, and none of them large.
+_NEARLY_WHOLE = rough(
+    np.arange(-40, 41)[:, None] * 0.1, np.array([0.1, 0.3, -0.7]), note="nearly whole quotients"
+)
+suite("floor_divide", _floor_divide)(
+    *_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS, _NEARLY_WHOLE, *_WRONG_REAL
+)
 suite("integer_floor_divide", np.floor_divide)(
     _INTEGERS,
     call(np.array([7, -7], np.int64), np.asarray(2, np.int64), note="0-d"),
