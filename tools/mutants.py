@@ -58,7 +58,7 @@ class Mutant:
         self.columns = (node.col_offset, node.end_col_offset)
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.lines[0]}: {self.change}"
+        return f"{self.path}:{self.lines[0]}:{self.columns[0]}: {self.change}"
 
     @property
     def code(self) -> str:
@@ -261,7 +261,7 @@ def equivalent() -> set[str]:
 
 def is_equivalent(name: str, code: str) -> bool:
     """Whether a mutant was read and changes no result."""
-    anywhere = re.sub(r":\d+:", ":", name, count=1)
+    anywhere = re.sub(r":\d+:\d+:", ":", name, count=1)
     return not equivalent().isdisjoint({anywhere, f"{anywhere} in: {code}"})
 
 

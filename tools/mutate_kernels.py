@@ -26,11 +26,12 @@ import fcntl
 import gc
 import pickle
 import random
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -52,7 +53,7 @@ from probes import Probes
 
 import pullback as pb
 from pullback import array_api
-from pullback.devices import Device, as_device
+from pullback.devices import Device, as_device, backends_in_use
 from pullback.dtypes import name_of
 from pullback.plugins.public import use_kernel_packs
 from pullback.spec import OPS
@@ -204,6 +205,7 @@ class Survey:
         checks, numbers, seconds, bits, failed = [], [], [], [], []
         plan = self.plan(run, row)
         for number in some(plan, SOME[run]):
+            forget()
             hits[:] = 0
             began = time.process_time()
             if passes(plan[number]):
@@ -245,6 +247,25 @@ def some(plan: list[Item], count: int) -> list[int]:
     return [*first, *(number for number in order if number not in set(first))][:count]
 
 
+def forget() -> None:
+    """Clears what rules and plans gave before, which a mutant may give otherwise."""
+    for op in OPS.values():
+        for kept in (op.scalars, op.forms, op.resolutions):
+            kept.clear()
+    for backend in backends_in_use():
+        backend.forget_kernels()
+    for function in remembering():
+        function.cache_clear()
+
+
+@cache
+def remembering() -> list[Any]:
+    """The functions of pullback and its backends that have a cache."""
+    of_pullback = [one for name, one in sys.modules.items() if name.startswith("pullback")]
+    values = [value for module in of_pullback for value in list(vars(module).values())]
+    return [one for one in values if hasattr(one, "cache_clear") and not isinstance(one, type)]
+
+
 def passes(item: Item) -> bool:
     """Makes one check."""
     try:
@@ -271,6 +292,7 @@ def judge(
     replaced = dict(changed)
     for one in survey.probes.functions:
         one.__code__ = replaced.get(one.__code__, one.__code__)
+    forget()
     end = time.process_time() + seconds
     for run, row, number in places:
         if not passes(survey.plan(run, row)[number]):
@@ -312,7 +334,8 @@ def campaign(options: argparse.Namespace) -> None:
         if count % parts == part % parts and wanted:
             began = time.monotonic()
             # Of one that was read the sample says enough: there is nothing to find.
-            runs = [SAMPLE] if is_equivalent(name, mutant.code) else [SAMPLE, QUICK, FULL]
+            every = [SAMPLE, QUICK] if options.quick else [SAMPLE, QUICK, FULL]
+            runs = [SAMPLE] if is_equivalent(name, mutant.code) else every
             codes = [*nested(*pair)]
             by, checks = outcome(survey, at, codes, runs, options.seconds)
             results.add(mutant, by, began, checks)
@@ -368,6 +391,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of the checks of a mutant")
     parser.add_argument("--ops", default="", help="the ops whose checks judge; all by default")
     parser.add_argument("--again", action="store_true", help="judge the survivors, no others")
+    parser.add_argument("--quick", action="store_true", help="leave full runs to a later --again")
     parser.add_argument("--part", default="1/1", help="2/4: every fourth mutant from the second")
     given = parser.parse_args()
     given.map = given.map or Path(f"mutants.{given.target}.map")

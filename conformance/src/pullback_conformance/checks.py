@@ -338,6 +338,40 @@ def mixed(case: Case) -> None:
         _promotes(case, {first: scalar}, f"{scalar!r} first")
 
 
+def _has_forms(case: Case) -> bool:
+    return bool(case.op.number_forms) and all(isinstance(x, np.ndarray) for x in case.inputs)
+
+
+@check(Area.VALUES, applies=_has_forms)
+def number_forms(case: Case) -> None:
+    """Checks what computes an op of a tensor and some Python numbers in fewer steps."""
+    for number in case.op.number_forms:
+        alike = {type(value): value for value in (number, float(number), bool(number))}
+        for value in (value for value in alike.values() if value == number):
+            for place in range(len(case.inputs)):
+                if place or not dtypes.is_complex(case.inputs[1].dtype):
+                    _with_number(case, place, value)
+
+
+def _with_number(case: Case, place: int, number: float) -> None:
+    """Checks a call with a Python number against the reference of its value."""
+    tensors = case.tensors()
+    tensors[place] = number
+    try:
+        dtype = case.resolved(tensors).inputs[place].dtype
+    except errors.PullbackError:
+        return  # a Python number has no axes, or the rule rejects its type
+    inputs = list(case.inputs)
+    inputs[place] = np.asarray(number).astype(dtype)
+    alike = case.with_inputs(inputs)
+    try:
+        alike.call()
+    except errors.PullbackError:
+        return  # not a number that the op takes
+    outputs = case.call(tensors)
+    value_of(alike, outputs, f"the result with {number!r} as {case.op.inputs[place].name}")
+
+
 @dataclass(frozen=True, slots=True)
 class Calls:
     """All calls of an op: what a check of the op as a whole takes."""

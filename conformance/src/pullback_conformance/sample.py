@@ -33,7 +33,8 @@ class Sample:
         period: of an elementwise op, the number of elements after which those of the inputs repeat,
             or of the suite's `items`: the reference is computed for them alone.
         every_dtype: whether a quick run tries it in every dtype.
-        slopes: of an elementwise op, its slopes by each input, where no difference measures them.
+        slopes: the slopes of the sum of the results by each input, where no difference measures
+            them.
         seed: of a random call, the seed that makes it.
         either_zero: whether a zero of either sign is right in it, as in parts of complex numbers.
     """

@@ -11,8 +11,9 @@ import numpy as np
 from pullback import dtypes, shapes
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op
+from pullback_conformance.case import results
 from pullback_conformance.derived import values
-from pullback_conformance.derived.variation import accepted
+from pullback_conformance.derived.variation import accepted, shapes_of_results
 from pullback_conformance.sample import Array, Sample, Suite
 
 #: What the array API standard says of complex infinities, ops by name.
@@ -40,30 +41,43 @@ def is_elementwise(op: Op, suite: Suite) -> bool:
     The shape rules say which ops may be; the reference tells those that are.
     """
     sample = base(op, suite)
-    if op.shape not in (shapes.broadcast, shapes.first) or sample is None:
+    if sample is None or not _keeps_shape(op, sample):
         return False
     generator = np.random.default_rng(9)
     size = next(value.size for value in sample.inputs if isinstance(value, np.ndarray))
     order = generator.permutation(size)
     flat = [value.ravel() for value in sample.inputs]
+
+    def found(*inputs: Array) -> list[Any]:
+        return results(suite.reference(*inputs, **sample.attributes))
+
     try:
         with np.errstate(all="ignore"):
-            there = np.asarray(suite.reference(*flat, **sample.attributes))
-            moved = np.asarray(
-                suite.reference(*(value[order] for value in flat), **sample.attributes)
-            )
+            there = found(*flat)
+            moved = found(*(value[order] for value in flat))
             # Both: the largest element alone decides of some results.
-            halves = [
-                np.asarray(suite.reference(*(value[part] for value in flat), **sample.attributes))
+            first, second = (
+                found(*(value[part] for value in flat))
                 for part in (slice(size // 2), slice(size // 2, None))
-            ]
+            )
     except Exception:
         return False  # the attributes are for more axes
-    return (
-        there.shape == moved.shape == (size,)
-        and np.array_equal(there[order], moved)
-        and np.array_equal(there, np.concatenate(halves))
+    return all(
+        x.shape == y.shape == (size,)
+        and np.array_equal(x[order], y)
+        and np.array_equal(x, np.concatenate(halves))
+        for x, y, *halves in zip(there, moved, first, second, strict=True)
     )
+
+
+def _keeps_shape(op: Op, sample: Sample) -> bool:
+    """Returns whether results have the shape of the inputs, by the op's rule."""
+    if op.shape in (shapes.broadcast, shapes.first):
+        return True
+    if len(op.outputs) == 1:
+        return False
+    shape = sample.inputs[0].shape
+    return shapes_of_results(op, sample.inputs, sample.attributes) == [shape] * len(op.outputs)
 
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:

@@ -24,9 +24,10 @@ STEPS = (1, 2, 3, 10, 1000, 12345, 10**6, 2**24 + 1)
 
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
-    """NaN, infinities, zeros and subnormals along axes, large integers, and large steps."""
+    """NaN, infinities, zeros and subnormals along axes, large integers, large steps, dtypes."""
     yield from _steps(op, suite)
     yield from _conversions(op, suite)
+    yield from _of_dtypes(op, suite)
     if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
         return
     whole: set[tuple[Any, ...]] = set()
@@ -150,6 +151,19 @@ def _conversions(op: Op, suite: Suite) -> Iterator[Sample]:
                 names = (source.name,) if floating else None
                 note, checks = f"{source} to {target}", ("value", "body")
                 yield Sample(inputs, {"dtype": target.name}, False, names, note, checks)
+
+
+def _of_dtypes(op: Op, suite: Suite) -> Iterator[Sample]:
+    """Results of every float and of integers, from floats and from integers, where `dtype` says."""
+    if op.name == "astype" or all(one.name != "dtype" for one in op.attributes):
+        return
+    for base in bases(op, suite)[:1]:
+        whole = mapped(lambda x: np.trunc(4 * x.real).astype(np.int64), base.sample.inputs)
+        for target in (*dtypes.REAL_FLOATING, dtypes.int64, dtypes.int8):
+            named = {**base.sample.attributes, "dtype": target.name}
+            for inputs, words in ((base.sample.inputs, "floats"), (whole, "integers")):
+                checks = ("value", "body")
+                yield from base.varied(inputs, f"of {words}", attributes=named, checks=checks)
 
 
 def _between(source: DType, target: DType) -> Array:

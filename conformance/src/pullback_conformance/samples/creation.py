@@ -15,7 +15,8 @@ from pullback_conformance.sample import Array, call, reachable, rough, suite, wr
 def _full(shape: object, fill_value: object, dtype: Any = None) -> Any:
     if dtype is None:
         dtype = dtypes.promote([type(fill_value)])
-    return np.full(shape, fill_value, dtypes.as_dtype(dtype))
+    # NumPy rounds to bfloat16 by way of float32.
+    return cast(np.full(shape, fill_value), dtypes.as_dtype(dtype))
 
 
 suite("full", _full)(
@@ -28,6 +29,11 @@ suite("full", _full)(
     call(shape=(2,), fill_value=255, dtype="uint8"),
     call(shape=(2,), fill_value=0, dtype="bool"),
     call(shape=(2,), fill_value=float("nan")),
+    *(
+        call(shape=(2,), fill_value=sign * (1 + unit / 2 + 2.0**-40), dtype=name, note="near a tie")
+        for name, unit in (("float16", 2.0**-10), ("bfloat16", 2.0**-7))
+        for sign in (1, -1)
+    ),
     # Equal as keys of what a library keeps, and not the same.
     call(shape=(2,), fill_value=0.0),
     call(shape=(2,), fill_value=-0.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,16 @@ _DETERMINED = [
     call(normal(0, 0), note="no elements"),
     call(np.array([[0.0, 2.0], [1.0, 0.0]]), note="negative"),
 ]
-suite("slogdet", lambda x: tuple(np.linalg.slogdet(x)))(*_DETERMINED, *NOT_SQUARE)
+_POWERS_OF_2 = np.array([[[2.0, 0.0], [0.0, 4.0]], [[0.0, 0.0], [0.0, 2.0]]])
+suite("slogdet", lambda x: tuple(np.linalg.slogdet(x)))(
+    *_DETERMINED,
+    replace(
+        rough(_POWERS_OF_2, note="the slope of a singular matrix"),
+        checks=("slopes",),
+        slopes=(np.array([[[0.5, 0.0], [0.0, 0.25]], [[0.0, 0.0], [0.0, 0.5]]]),),
+    ),
+    *NOT_SQUARE,
+)
 _TWICE = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, -1.0]])
 
 
