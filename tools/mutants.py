@@ -39,7 +39,7 @@ EXCHANGED = dict([pair for a, b in (
 #: Functions whose first two arguments may be exchanged.
 SYMMETRIC = {
     *("max", "min", "maximum", "minimum", "add", "multiply", "equal", "not_equal", "logaddexp"),
-    *("logical_and", "logical_or", "swapaxes", "hypot", "broadcast_shapes"),
+    *("logical_and", "logical_or", "swapaxes", "hypot", "broadcast_shapes", "promote_types"),
 }
 #: Arguments that say whether an error is noticed, or a copy made where none is needed.
 UNSEEN = {"strict", "copy"}
@@ -129,6 +129,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
         case ast.Call(func=function, args=[first, second, *rest], keywords=keywords) if not (
             isinstance(first, ast.Starred)
             or isinstance(second, ast.Starred)
+            or ast.unparse(first) == ast.unparse(second)
             or ast.unparse(function).rpartition(".")[2] in SYMMETRIC
         ):
             call = ast.Call(function, [second, first, *rest], keywords)

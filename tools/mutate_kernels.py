@@ -330,12 +330,13 @@ def campaign(options: argparse.Namespace) -> None:
             continue
         count += 1
         name = str(mutant)
-        wanted = name in left if options.again else name not in results.rows
+        known = is_equivalent(name, mutant.code)
+        wanted = name in left and not known if options.again else name not in results.rows
         if count % parts == part % parts and wanted:
             began = time.monotonic()
             # Of one that was read the sample says enough: there is nothing to find.
             every = [SAMPLE, QUICK] if options.quick else [SAMPLE, QUICK, FULL]
-            runs = [SAMPLE] if is_equivalent(name, mutant.code) else every
+            runs = [SAMPLE] if known else every
             codes = [*nested(*pair)]
             by, checks = outcome(survey, at, codes, runs, options.seconds)
             results.add(mutant, by, began, checks)

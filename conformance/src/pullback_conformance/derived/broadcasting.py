@@ -22,7 +22,7 @@ from pullback_conformance.sample import Array, Sample, Suite
 #: What stands at one input, in words, its shape, and that of the others.
 _SHAPES: tuple[tuple[str, Shape, Shape], ...] = (
     ("no axes", (), (7, 5)),
-    ("no axes beside many elements", (), (3, 67)),
+    ("no axes beside many elements", (), (67, 67)),
     ("a row", (5,), (7, 5)),
     ("a column", (7, 1), (7, 5)),
     ("a column beside a row", (7, 1), (1, 5)),

@@ -53,7 +53,12 @@ def _slope_quotient(g: Array, slope: Array) -> Array:
     return g / np.where(undefined, 1, slope)
 
 
-suite("slope_quotient", _slope_quotient)(*_PAIRS, _SPECIAL_PAIRS, *_WRONG[:1])
+suite("slope_quotient", _slope_quotient)(
+    *_PAIRS,
+    _SPECIAL_PAIRS,
+    rough(np.array([0, 1, 1j, 0]), np.array([0, 2, 0.5j, 1 - 1j]), note="complex zeros"),
+    *_WRONG[:1],
+)
 
 _UNARY = (
     call(normal(3, 4)),

@@ -64,6 +64,7 @@ suite("arange", _arange)(
     call(start=10, stop=-5, step=-4),
     call(start=3, stop=3),
     call(start=5, stop=3),
+    call(start=5.0, stop=3.0),
     call(start=5, dtype="float64"),
     call(start=200, dtype="bfloat16", note="bfloat16, rounded once"),
     call(start=5, dtype="uint8"),

@@ -102,5 +102,6 @@ suite("pinv", _pinv)(
     *_TALL_AND_WIDE,
     rough(_RANK_1, note="rank 1"),
     rough(np.diag([1.0, 0.1, 0.01]), np.asarray(0.05), note="a tolerance"),
+    call(normal(2, 0, 3), note="no rows"),
     *_NO_MATRIX,
 )

@@ -159,6 +159,8 @@ _CASES: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 4, 6, 2), {"window": 2, "strides": (3, 4), "padding": 1, "ceil_mode": True}),
     ((1, 8, 2), {"window": 2, "dilation": 2, "strides": 3, "padding": 1, "ceil_mode": True}),
     ((1, 2, 2), {"window": 3, "ceil_mode": True}),
+    ((1, 3, 3, 1), {"window": 2}),  # as many as count and width add up to
+    ((1, 259, 1), {"window": 257, "strides": 1}),  # more positions than a byte tells apart
 )
 _COUNTED: Any = {"window": 3, "strides": 2, "padding": "same", "count_include_pad": True}
 #: The last windows reach behind the padding, where nothing is counted.
