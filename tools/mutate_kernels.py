@@ -5,16 +5,16 @@
     uv run tools/mutate_kernels.py numpy --show
 
 A mutant is one random change of a function, as `mutants.py` makes them. The first argument says
-what is changed: the kernels of the NumPy backend, those of `pullback.array_api`, the bodies and
-gradient rules of core's ops, or the fused kernels of the pack `native`. A first pass makes some
-checks of every op, and notes which of them run which statement (`--map` keeps it). Then each mutant
-has a process forked from this one, which makes those that run its statement, one of each kind first
-and those that take least before others, until one fails. If none does, further processes make the
-other quick checks of the ops that run it most, and some of their full runs, which are looked
-through when the first mutant needs them. Each outcome is a line of `--results` at once, so that an
-interrupted run goes on where it was, `--part` lets several processes share the work, and `--again`
-judges the survivors once more, with the checks that there are now. Nothing is written into the
-sources.
+what is changed: the kernels of the NumPy backend, those of `pullback.array_api` (`generated`, and
+`single` for a library without float64), the bodies and gradient rules of core's ops, or the fused
+kernels of the pack `native`. A first pass makes some checks of every op, and notes which of them
+run which statement (`--map` keeps it). Then each mutant has a process forked from this one, which
+makes those that run its statement, one of each kind first and those that take least before others,
+until one fails. If none does, further processes make the other quick checks of the ops that run it
+most, and some of their full runs, which are looked through when the first mutant needs them. Each
+outcome is a line of `--results` at once, so that an interrupted run goes on where it was, `--part`
+lets several processes share the work, and `--again` judges the survivors once more, with the checks
+that there are now. Nothing is written into the sources.
 
 Code at the top of a module is not looked at.
 """
@@ -50,6 +50,7 @@ from mutants import (
     sources,
 )
 from probes import Probes
+from single import SingleBackend
 
 import pullback as pb
 from pullback import array_api
@@ -108,6 +109,12 @@ def _generated() -> Device:
     return _registered("generated", array_api.kernels(np, widen=True), dtypes=held)
 
 
+def _single() -> Device:
+    use_kernel_packs([])
+    pb.register_backend(SingleBackend())
+    return as_device("single")
+
+
 def _bodies() -> Device:
     of_numpy = NumPyBackend.kernels
     return _registered("bodies", {n: k for n, k in of_numpy.items() if OPS[n].primitive})
@@ -121,6 +128,7 @@ def _fused() -> Device:
 TARGETS = {
     "numpy": Target(("backends/numpy/src/pullback_numpy",), _numpy),
     "generated": Target(("core/src/pullback/array_api",), _generated),
+    "single": Target(("core/src/pullback/array_api",), _single),
     "bodies": Target(("core/src/pullback/ops",), _bodies),
     "fused": Target(
         (

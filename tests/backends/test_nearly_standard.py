@@ -191,6 +191,19 @@ def test_floor_divide_and_arange_without_float64(dtype):
     np.testing.assert_array_equal(single["arange"](**steps), double["arange"](**steps), strict=True)
 
 
+def test_quotients_of_bfloat16_that_are_nothing_in_float32():
+    class Shorter(Narrow):
+        """Both are lacking, and there is bfloat16."""
+
+        def isdtype(self, dtype, kind):
+            return dtype != bfloat16 and np.isdtype(dtype, kind)
+
+    x1 = np.array([1e-38, -1e-38, 1e-38, -1e-38, -7.0]).astype(bfloat16)
+    x2 = np.array([-3e38, 3e38, 3e38, -3e38, 2.0]).astype(bfloat16)
+    found = array_api.kernels(Shorter("float64", "complex128"))["floor_divide"](x1, x2)
+    assert found.tolist() == [-1, -1, 0, 0, -4]
+
+
 class Single(pb.Backend):
     """NumPy without float64."""
 

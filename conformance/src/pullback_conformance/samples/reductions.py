@@ -128,6 +128,7 @@ _EXTREMA = [
     rough(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0]]), axis=1),
     call(booleans(3, 4, 2), axis=1, note="booleans"),
     call(booleans(3, 4), keepdims=True, note="all booleans"),
+    rough(normal(70, 5, 20), axis=(0, 2), note="many in two axes"),
 ]
 _EMPTY: list[Any] = [
     wrong(errors.InputValueError, normal(0, 3), axis=0),

@@ -90,11 +90,17 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     def floor_divide(x1: Any, x2: Any) -> Any:
         if xp.isdtype(x1.dtype, "integral"):
             return xp.floor_divide(x1, x2)
+        digits = 24 if widest == xp.float32 else 53
         if x1.dtype == widest:
-            return division.floor_divide(xp, x1, x2, 24 if widest == xp.float32 else 53)
-        # The quotient has all digits that matter.
-        quotient = xp.astype(x1, widest) / xp.astype(x2, widest)
-        return xp.astype(xp.floor(quotient), x1.dtype)
+            return division.floor_divide(xp, x1, x2, digits)
+        wide1, wide2 = xp.astype(x1, widest), xp.astype(x2, widest)
+        # In float64 the quotient has all digits that matter. In float32 one of bfloat16 may be 0.
+        whole = (
+            xp.floor(wide1 / wide2)
+            if digits == 53
+            else division.floor_divide(xp, wide1, wide2, digits)
+        )
+        return xp.astype(whole, x1.dtype)
 
     def expm1(x: Any) -> Any:
         result = xp.expm1(x)
