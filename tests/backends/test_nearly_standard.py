@@ -191,6 +191,12 @@ def test_floor_divide_and_arange_without_float64(dtype):
     np.testing.assert_array_equal(single["arange"](**steps), double["arange"](**steps), strict=True)
 
 
+def test_eigenvalues_without_float64():
+    values, vectors = array_api.kernels(SINGLE)["eig"](np.array([[0, 1], [-1, 0]], np.float32))
+    assert values.dtype == vectors.dtype == np.complex64
+    np.testing.assert_allclose(np.sort(values.imag), [-1, 1], rtol=1e-6)
+
+
 def test_quotients_of_bfloat16_that_are_nothing_in_float32():
     class Shorter(Narrow):
         """Both are lacking, and there is bfloat16."""

@@ -101,7 +101,7 @@ def near(
         if wrong.any():
             _differ(subject, quantity, actual, reference, _first(wrong), int(wrong.sum()), "NaN")
         infinite = np.isinf(wide) | np.isinf(_wide(rounded))
-        alike = (actual == rounded) if dtype.kind != "c" else np.isinf(wide) & np.isinf(rounded)
+        alike = _same_infinities(actual, rounded, bound)
         # At the edge of the range a last-index error decides between the largest number and inf.
         edge = np.abs(reference) - float(finfo(dtype).max) < 2 * bound
         wrong = infinite & ~alike & ~(edge & (np.abs(reference) > 0.9 * float(finfo(dtype).max)))
@@ -133,6 +133,15 @@ def near(
             f"allowed {float(bound[worst] / unit[worst]):.4g}",
             small=int(np.sum(wrong & small)),
         )
+
+
+def _same_infinities(actual: Array, rounded: Array, bound: Array) -> Array:
+    """Where infinite elements are alike. Complex ones are in any direction, unless `bound` is 0."""
+    if actual.dtype.kind != "c":
+        return np.asarray(actual == rounded)
+    parts = [(x.real, x.imag) for x in (actual, rounded)]
+    same = [(x == y) | (np.isnan(x) & np.isnan(y)) for x, y in zip(*parts, strict=True)]
+    return np.where(bound == 0, same[0] & same[1], np.isinf(actual) & np.isinf(rounded))
 
 
 def _same_zeros(

@@ -68,8 +68,10 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         return tuple(linalg.svd(x, full_matrices=full_matrices))
 
     def eig(x: Any) -> Any:
-        result = xp.complex128 if x.dtype in (xp.float64, xp.complex128) else xp.complex64
+        result = xp.complex128 if x.dtype in doubles else xp.complex64
         return tuple(xp.astype(part, result) for part in linalg.eig(x))
+
+    doubles = [getattr(xp, name) for name in ("float64", "complex128") if hasattr(xp, name)]
 
     found = {
         function.__name__: in_float32(function)
