@@ -126,7 +126,11 @@ class TestFilled:
 
     @pytest.mark.parametrize(
         ("value", "dtype"),
-        [(1, pb.int32), (1.0, pb.float32), (True, pb.bool), (1j, pb.complex64), (2**40, pb.int64)],
+        [
+            *[(1, pb.int32), (1.0, pb.float32), (True, pb.bool), (1j, pb.complex64)],
+            *[(100, pb.int32), (2**31 - 1, pb.int32), (-(2**31), pb.int32), (2**63 - 1, pb.int64)],
+            *[(2**31, pb.int64), (-(2**31) - 1, pb.int64), (2**40, pb.int64), (2**63, pb.uint64)],
+        ],
     )
     def test_full_takes_the_dtype_of_the_number(self, value, dtype):
         assert pb.full(2, value).dtype == dtype

@@ -182,6 +182,19 @@ class TestKeys:
         with pytest.raises(errors.IndexingError):
             x[key] = 0.0
 
+    @pytest.mark.parametrize("shape", [(3,), (5,), (4, 5), (3, 6), (4, 6, 1)])
+    def test_a_mask_of_another_shape(self, shape):
+        x = pb.asarray(np.arange(24).reshape(4, 6))
+        with pytest.raises(errors.IndexingError):
+            x[pb.ones(shape, dtype="bool")]
+
+    @pytest.mark.parametrize("other", [slice(None, 2), slice(1, None), slice(None, None, 2)])
+    def test_a_tensor_beside_a_part_of_an_axis(self, other):
+        x, index = np.arange(24).reshape(4, 6), np.array([2, 0, -1])
+        for key in ((index, other), (other, index), (index, slice(None)), (slice(None), index)):
+            found = pb.asarray(x)[tuple(pb.asarray(e) if e is index else e for e in key)]
+            np.testing.assert_array_equal(found.numpy(), x[key])
+
     def test_out_of_bounds_names_the_axis(self):
         with pytest.raises(errors.IndexingError, match=r"index 3 is outside axis 1 of size 3"):
             pb.asarray(self.X)[0, 3]

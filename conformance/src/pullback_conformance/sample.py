@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback import errors
+from pullback.casting import HALF
 from pullback.dtypes import as_dtype, bool_, is_complex
 
 Array = np.ndarray[Any, Any]
@@ -149,3 +150,10 @@ def reachable(x: Array, dtype: Any) -> Any:
     if x.dtype.kind == "c" and not (is_complex(found) or found == bool_):
         raise TypeError(f"{x.dtype} has no values of {found}")
     return found
+
+
+def rounded(x: Array, dtype: Any) -> Array:
+    """x in a dtype; for 16-bit floats not rounded, as results of these are compared."""
+    if dtype not in HALF:
+        return x.astype(dtype)
+    return x if x.dtype.kind == "f" else x.astype(np.float64)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback import errors
+from pullback import dtypes, errors
 from pullback._dispatch.arguments import canonicalize
 from pullback.shapes import Shape
 from pullback.spec import Op
@@ -121,12 +121,22 @@ def shapes_of_results(
     return [*shapes] if isinstance(shapes, list) else [shapes]
 
 
+class _Nowhere:
+    """A device of no backend, which has NumPy's arrays."""
+
+    def __init__(self) -> None:
+        self.backend = self
+        self.named_dtypes = {dtype: dtype for dtype in dtypes.ALL}
+
+
+_NOWHERE: Any = _Nowhere()
+
+
 def _held(value: Any) -> Any:
-    """An input as the rules look at it: they read shapes of tensors, on no device."""
-    nowhere: Any = None
+    """An input as the rules look at it: they read shapes and dtypes of tensors, on no device."""
     if isinstance(value, (list, tuple)):
-        return [wrap(np.asarray(item), nowhere) for item in value]
-    return None if value is None else wrap(np.asarray(value), nowhere)
+        return [wrap(np.asarray(item), _NOWHERE) for item in value]
+    return None if value is None else wrap(np.asarray(value), _NOWHERE)
 
 
 def _shape(value: Any) -> Any:

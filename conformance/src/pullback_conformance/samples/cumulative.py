@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback import errors
+from pullback.dtypes import REAL_FLOATING
 from pullback_conformance.draws import booleans, cnormal, distinct, integers, normal, uniform
 from pullback_conformance.sample import Array, Sample, call, reachable, rough, suite, wrong
 
@@ -26,7 +27,12 @@ def _running(function: Any, initial: int) -> Any:
             dtype = reachable(x, dtype)
         narrow = dict.fromkeys(("bool", "int8", "int16"), "int32")
         narrow |= dict.fromkeys(("uint8", "uint16"), "uint32")
-        found = function(x, axis=axis, dtype=dtype or narrow.get(x.dtype.name, x.dtype))
+        kind = dtype or narrow.get(x.dtype.name, x.dtype)
+        if (
+            dtype is not None and dtype in REAL_FLOATING
+        ):  # results are compared with what is not rounded
+            kind = x.dtype if x.dtype.kind == "f" else np.float64
+        found = function(x, axis=axis, dtype=kind)
         if include_initial:
             shape = list(found.shape)
             shape[axis] = 1

@@ -8,7 +8,16 @@ import numpy as np
 
 from pullback import errors
 from pullback_conformance.draws import booleans, cnormal, distinct, integers, normal, uniform
-from pullback_conformance.sample import Array, Sample, call, reachable, rough, suite, wrong
+from pullback_conformance.sample import (
+    Array,
+    Sample,
+    call,
+    reachable,
+    rough,
+    rounded,
+    suite,
+    wrong,
+)
 
 _AXES: tuple[dict[str, Any], ...] = (
     {},
@@ -51,7 +60,7 @@ def _accumulated(function: Any) -> Any:
         kind = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(x.dtype.kind, x.dtype)
         found = function(x, axis=axis, dtype=kind, keepdims=keepdims)
         if dtype is not None:
-            return np.asarray(found).astype(reachable(x, dtype))
+            return rounded(np.asarray(found), reachable(x, dtype))
         narrow: Any = {np.bool_: np.int32}
         narrow |= dict.fromkeys((np.int8, np.int16, np.int32), np.int32)
         narrow |= dict.fromkeys((np.uint8, np.uint16, np.uint32), np.uint32)
