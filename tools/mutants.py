@@ -220,7 +220,7 @@ def inner(code: CodeType) -> list[CodeType]:
 
 
 def fits(old: CodeType, new: CodeType) -> bool:
-    """Whether the new code uses the same variables of functions around it, and those in it too."""
+    """Returns whether the new code uses the variables of functions around it, and those in it too."""
     if old.co_freevars != new.co_freevars:
         return False
     pairs = list(zip(inner(old), inner(new), strict=False))
@@ -261,7 +261,7 @@ def equivalent() -> set[str]:
 
 
 def is_equivalent(name: str, code: str) -> bool:
-    """Whether a mutant was read and changes no result."""
+    """Returns whether a mutant was read and changes no result."""
     anywhere = re.sub(r":\d+:\d+:", ":", name, count=1)
     return not equivalent().isdisjoint({anywhere, f"{anywhere} in: {code}"})
 

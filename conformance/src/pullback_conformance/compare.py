@@ -136,7 +136,7 @@ def near(
 
 
 def _same_infinities(actual: Array, rounded: Array, bound: Array) -> Array:
-    """Where infinite elements are alike. Complex ones are in any direction, unless `bound` is 0."""
+    """Returns where infinite elements are alike. Complex ones are in any direction, unless `bound` is 0."""
     if actual.dtype.kind != "c":
         return np.asarray(actual == rounded)
     parts = [(x.real, x.imag) for x in (actual, rounded)]
