@@ -220,7 +220,7 @@ def inner(code: CodeType) -> list[CodeType]:
 
 
 def fits(old: CodeType, new: CodeType) -> bool:
-    """Returns whether the new code uses the variables of functions around it, and those in it too."""
+    """Returns whether code uses the same variables of functions around it, and so those in it."""
     if old.co_freevars != new.co_freevars:
         return False
     pairs = list(zip(inner(old), inner(new), strict=False))

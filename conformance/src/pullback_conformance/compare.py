@@ -136,7 +136,7 @@ def near(
 
 
 def _same_infinities(actual: Array, rounded: Array, bound: Array) -> Array:
-    """Returns where infinite elements are alike. Complex ones are in any direction, unless `bound` is 0."""
+    """Returns where infinities are alike: complex ones by parts if `bound` is 0, else all are."""
     if actual.dtype.kind != "c":
         return np.asarray(actual == rounded)
     parts = [(x.real, x.imag) for x in (actual, rounded)]
