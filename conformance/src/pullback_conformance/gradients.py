@@ -14,7 +14,7 @@ from pullback.dtypes import DType
 from pullback.spec import Accuracy
 from pullback.tensor import Tensor
 from pullback_conformance.accuracy import eps, longest
-from pullback_conformance.case import Case, runs_body, widen
+from pullback_conformance.case import Case, holds, runs_body, widen
 from pullback_conformance.compare import identical, require
 from pullback_conformance.condition import moves
 from pullback_conformance.differences import STEP, Differentiation, differences, inner
@@ -48,9 +48,11 @@ def is_narrow(case: Case) -> bool:
 
 
 def has_wide(case: Case) -> bool:
-    """Returns whether the backend has the wide dtype that gradients are compared in."""
-    wide = dtypes.complex128 if case.dtype == dtypes.complex64 else dtypes.float64
-    return wide in case.device.backend.dtypes
+    """Returns whether the backend has the wide dtypes that gradients are compared in."""
+    if dtypes.float64 not in case.device.backend.dtypes:
+        return False
+    wide = tuple(each(partial(widen, kind=np.float64), value) for value in case.inputs)
+    return holds(case.device, case.op, wide, case.sample.attributes)
 
 
 @check(Area.GRADIENTS, per="dtype", applies=_is_wide)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import random
 import time
@@ -254,6 +255,9 @@ def _run(
     if plan and (row.count.total or row.count.declared) and mode.makes(PROCESS):
         last = Item(name, device, PROCESS, Area.EDGES, None, partial(state.check, name))
         report.record(last, attempt(last), lambda item: "")
+    # Errors that come late, of results that no check reads, are not the next op's.
+    with contextlib.suppress(Exception):
+        device.synchronize()
 
 
 def _cause(report: Report, watch: Callable[[], None], item: Item) -> str:
