@@ -461,6 +461,14 @@ def test_equations_are_those_of_numpy():
     assert ops.einsum("abcd,cde->abe", *arrays((0, 3, 4, 2), (4, 2, 5))).shape == (0, 3, 5)
 
 
+def test_signs_of_integers_and_booleans():
+    for dtype in ("int8", "int32", "uint8", "bool", "float16", "float32"):
+        x = np.asarray([-2, -0.0, 0, 3]).astype("int8" if dtype == "uint8" else dtype)
+        x = x.astype(dtype)
+        want = np.signbit(x) if x.dtype.kind == "f" else x.astype("int64") < 0
+        assert np.array_equal(ops.signbit(x), want), dtype
+
+
 class TestShortWay:
     """A call of a layer by the short way is one by Keras's own."""
 

@@ -165,7 +165,6 @@ bitwise_xor = _bits(pb.bitwise_xor)
 isfinite = _asking(pb.isfinite)
 isinf = _asking(pb.isinf)
 isnan = _asking(pb.isnan)
-signbit = _asking(pb.signbit)
 
 
 # Others -------------------------------------------------------------------------------------------
@@ -300,6 +299,11 @@ def round(x, decimals=0):
         return pb.round(x)
     scale = 10.0**decimals
     return pb.round(x * scale) / scale
+
+
+def signbit(x):
+    x = numeric(x)
+    return pb.signbit(x) if name_of(x) in FLOATS | {"float64"} else x < 0
 
 
 def square(x):
