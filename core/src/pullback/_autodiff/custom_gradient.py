@@ -185,7 +185,7 @@ def _with_tensors(arguments: Iterable[object], tensors: Iterable[Tensor]) -> lis
 
 
 def _unruled(name: str, variables: Sequence[ReadVariable], advice: str) -> str:
-    return f"{name} reads the variables {', '.join(str(v.name) for v in variables)}, {advice}"
+    return f"{name} reads the variables {', '.join(v.name or f'of shape {v.shape}' for v in variables)}, {advice}"
 
 
 def _pair(name: str, returned: object) -> tuple[Any, Callable[..., Any]]:
