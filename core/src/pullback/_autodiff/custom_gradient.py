@@ -185,7 +185,8 @@ def _with_tensors(arguments: Iterable[object], tensors: Iterable[Tensor]) -> lis
 
 
 def _unruled(name: str, variables: Sequence[ReadVariable], advice: str) -> str:
-    return f"{name} reads the variables {', '.join(v.name or f'of shape {v.shape}' for v in variables)}, {advice}"
+    names = [v.name or f"of shape {v.shape}" for v in variables]
+    return f"{name} reads the variables {', '.join(names)}, {advice}"
 
 
 def _pair(name: str, returned: object) -> tuple[Any, Callable[..., Any]]:
