@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import common
 import numpy as np
@@ -48,7 +49,8 @@ def check_alone() -> list[str]:
     failed = []
     for dtype in ("float32", "float16", "float64", "complex64", ml_dtypes.bfloat16):
         values = np.arange(24).reshape(4, 6).astype(dtype)
-        for where, given in (("host", values), ("GPU", cupy.asarray(values)[:, ::2])):
+        arrays: list[tuple[str, Any]] = [("host", values), ("GPU", cupy.asarray(values)[:, ::2])]
+        for where, given in arrays:
             for name, call in calls.items():
                 found = call(given.copy() if name == "all_reduce_own" else given)
                 got, goal = (x if where == "host" else x.get() for x in (found, given))

@@ -89,7 +89,7 @@ class JaxCommunicator(Communicator):
             jax.shard_map, mesh=mesh, in_specs=PartitionSpec(_RANKS),
             out_specs=PartitionSpec(_RANKS), check_vma=False,
         )  # fmt: skip
-        reductions = {
+        reductions: dict[str, Callable[[Array], Array]] = {
             "sum": _sum,
             "mean": partial(_sum, over=self.size),
             "max": lambda x: lax.pmax(x, _RANKS),
