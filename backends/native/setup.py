@@ -17,8 +17,17 @@ HEADERS = sorted(str(path.relative_to(HERE)) for path in (HERE / "c").glob("*.h"
 # Texts of C that fused kernels are compiled from, where the pack runs.
 TEXTS = ("math32.h", "near32.h", "elements.inc.h")
 # Loops become vectors, and infinities and NaN are kept: errno and floating-point flags are not
-# read, and sums are reordered only where a loop asks for it.
-FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread"]
+# read, and sums are reordered only where a loop asks for it. Python's own flags ask for information
+# for debuggers, which is three quarters of the file.
+FLAGS = [
+    "-std=gnu11",
+    "-O3",
+    "-g0",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-pthread",
+]
 
 
 class BuildPackage(build_py):
