@@ -287,7 +287,10 @@ def test_a_nan_is_an_attribute_like_others(forms):
 
 
 #: What dispatch makes of an attribute, by the annotation of the op's parameter.
-TYPES = {"Axis": int, "Axes": tuple, "ShapeLike": tuple, "bool": bool, "int": int, "float": float}
+TYPES = {
+    **{"Axis": int, "JoinedAxes": int, "Axes": tuple, "ShapeLike": tuple},
+    **{"bool": bool, "int": int, "float": float},
+}
 
 
 def one_type(form, value):

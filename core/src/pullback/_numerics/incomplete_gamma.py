@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from fractions import Fraction
 from typing import Any
 
@@ -43,6 +44,11 @@ def _near_one() -> tuple[float, ...]:
     return tuple((-1) ** k * zeta(k) / k for k in range(59, 1, -1))
 
 
+def _total(terms: list[Fraction]) -> Fraction:
+    # By `sum` this would seem to need the namespace's.
+    return functools.reduce(operator.add, terms, Fraction(0))
+
+
 @functools.cache
 def _temme() -> list[tuple[float, ...]]:
     """The coefficients c_k of the expansion as polynomials in eta (DLMF 8.12.9 to 8.12.12)."""
@@ -50,11 +56,11 @@ def _temme() -> list[tuple[float, ...]]:
     # Of mu with eta**2 / 2 = mu - log(1 + mu), so that mu dmu/deta = eta (1 + mu).
     mu = [Fraction(0), Fraction(1)]
     for i in range(2, size + 2):
-        others = sum(mu[j] * (i + 1 - j) * mu[i + 1 - j] for j in range(2, i))
-        mu.append((mu[i - 1] - others) / (i + 1))
+        others = [mu[j] * (i + 1 - j) * mu[i + 1 - j] for j in range(2, i)]
+        mu.append((mu[i - 1] - _total(others)) / (i + 1))
     inverse = [Fraction(1)]  # of mu / eta
     for i in range(1, size + 1):
-        inverse.append(-sum((mu[j + 1] * inverse[i - j] for j in range(1, i + 1)), Fraction(0)))
+        inverse.append(-_total([mu[j + 1] * inverse[i - j] for j in range(1, i + 1)]))
     pole = inverse[1:]
     rows = [pole]
     for _ in range(1, _ORDERS):
@@ -103,8 +109,8 @@ def density(xp: ArrayNamespace, a: Any, x: Any) -> Any:
     # In two factors: the power is below every number sooner than its quotient with x.
     half = xp.exp(_log_power(xp, b, y) * 0.5)
     found = half * b / y * half
-    at_zero = xp.where(a < 1, math.inf, xp.where(a == 1, 1.0, 0.0))
-    edge = xp.where((a > 0) & (x == 0), at_zero, xp.where((a > 0) & (x > 0), 0.0, math.nan))
+    at_zero = xp.where(a < 1, math.inf, xp.where(a == 1, b * 0 + 1, 0.0))
+    edge = xp.where((a > 0) & (x == 0), at_zero, xp.where((a > 0) & (x > 0), b * 0, math.nan))
     edge = xp.where((a == math.inf) & (x == math.inf), math.nan, edge)
     return xp.where(inside, found, edge)
 
@@ -126,7 +132,7 @@ def regularized(xp: ArrayNamespace, a: Any, x: Any, *, upper: bool) -> Any:
     # P is 0 at x = 0 and for infinite a, and 1 at a = 0 and for infinite x.
     rises = (a >= 0) & (x >= 0) & ((a == 0) | (x == math.inf))
     falls = (a >= 0) & (x >= 0) & ((x == 0) | (a == math.inf))
-    edge = xp.where(rises, above, xp.where(falls, below, math.nan))
+    edge = xp.where(rises, above, xp.where(falls, b * 0 + below, math.nan))
     return xp.where(inside, found, xp.where(rises & falls, math.nan, edge))
 
 

@@ -143,6 +143,14 @@ def _of_bits(x: Shape, *, parts: int, whole: int, **_: object) -> Shape:
     return (*x, parts) if parts > 1 else x
 
 
+def _sizes(shapes: tuple[Shape, ...], *, dtype: object, **sizes: Any) -> dict[str, object]:
+    """The attributes, checked: a kernel would take others."""
+    if any(type(size) is not int or size < 1 for size in sizes.values()) or 1 not in sizes.values():
+        raise errors.InputValueError(f"parts and whole must be 1 and at least 1, got {sizes}")
+    _of_bits(*shapes, **sizes)
+    return {"dtype": dtype, **sizes}
+
+
 @uniform
 def _requested(
     operands: Operands, dtype: DType | None = None, parts: int = 1, whole: int = 1
@@ -164,12 +172,12 @@ def _requested(
     dtype=_requested,
     accuracy=EXACT,
     differentiable=False,
+    normalize=_sizes,
     name="bitcast",
 )
 def _reinterpret(x: Tensor, /, *, dtype: DTypeLike, parts: int, whole: int) -> Tensor:
     """The bits of x as numbers of another dtype."""
     # On the host: arithmetic shows the values of numbers, and not the bits of a NaN.
-    _of_bits(x.shape, parts=parts, whole=whole)
     host = np.asarray(x.numpy(), order="C")
     found = (host[..., None] if parts > 1 else host).view(dtype)
     return from_host(found[..., 0] if whole > 1 else found, None, x.device)
