@@ -844,6 +844,20 @@ def a_sorting_function():
 
 
 @way
+def a_class_that_a_property_gives():
+    class Made:
+        rate = 2
+
+    class Holder:
+        @property
+        def kind(self):
+            return Made
+
+    holder = Holder()
+    return lambda x: x * holder.kind().rate, lambda v: setattr(Made, "rate", v)
+
+
+@way
 def a_value_after_an_exception():
     cfg = Cfg()
 

@@ -308,15 +308,17 @@ class Followed:
     def take_result(self) -> None:
         """Has the result of the last instruction where it was unknown."""
         returned, self.returned = self.returned, []
-        if not self.stack or type(self.stack[-1]) is not Unknown or self.stack[-1] is NULL:
+        # From 3.13 on, what lies beside a function is on top of the attribute that is to be called.
+        at = -2 if self.stack and self.stack[-1] is NULL else -1
+        if len(self.stack) < -at or type(self.stack[at]) is not Unknown or self.stack[at] is NULL:
             return
         if self.direct and returned[-1] is not NotImplemented:
-            self.stack[-1] = returned[-1]
+            self.stack[at] = returned[-1]
         else:
             found = [value for value in returned if self._is_outside(value)]
             # And what new objects among them hold, such as the list of a comprehension.
             found += [x for value in returned for x in self.places.given(value)]
-            self.stack[-1] = Unknown((*self.stack[-1].candidates, *found))
+            self.stack[at] = Unknown((*self.stack[at].candidates, *found))
 
     def _is_outside(self, value: object) -> bool:
         return not is_plain(value) and self.places.is_outside(value)
