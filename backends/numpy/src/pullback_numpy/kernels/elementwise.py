@@ -388,6 +388,7 @@ KERNELS: dict[str, Kernel] = {
     "log1p": _log1p,
     "maximum": maximum,
     "minimum": minimum,
+    "multiply": np.multiply,  # which takes booleans itself
     "pow": _pow,
     "real": _real,
     "remainder": _remainder,
