@@ -15,6 +15,7 @@ from pullback_conformance.sample import Array, call, rough, suite, wrong
 from pullback_conformance.samples.special import log_gamma_of
 
 _DIGITS = Context(prec=50)
+_EULER = Decimal("0.57721566490153286060651209008240243104215933593992")
 
 
 def _edge(a: float, x: float) -> float | None:
@@ -35,7 +36,13 @@ def _exactly(a: float, x: float, *, upper: bool) -> float:
     with localcontext(_DIGITS):
         shape, place = Decimal(a), Decimal(x)
         power = shape * place.ln() - place - log_gamma_of(shape)
-        if x > 2 * a + 60:  # DLMF 8.9.2
+        if a < 1e-20 and x <= 2:  # 1 - P would have no digits of Q, which is a E1(x) (DLMF 6.6.2)
+            term, total = Decimal(-1), -_EULER - place.ln()
+            for k in range(1, 60):
+                term *= -place / k
+                total += term / k
+            return float(shape * total if upper else 1 - shape * total)
+        if x > 2 * a + 20 or (a < 1 and x > 2):  # DLMF 8.9.2
             level = place + 401 - shape
             for n in range(200, 0, -1):
                 level = place + 2 * n - 1 - shape - n * (n - shape) / level
