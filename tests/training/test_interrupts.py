@@ -181,8 +181,8 @@ def assert_interrupted(running, out, err):
     # As any program that Ctrl-C ends.
     assert running.process.returncode in (-signal.SIGINT, 130), (out, err)
     # Not always the last line: workers that were just starting write to the same place. And a
-    # second Ctrl-C may meet the interpreter's own end, which reports it as "KeyboardInterrupt: ", or
-    # after its standard error is closed as "object type name: KeyboardInterrupt".
+    # second Ctrl-C may meet the interpreter's own end, which reports it as "KeyboardInterrupt: ",
+    # or after its standard error is closed as "object type name: KeyboardInterrupt".
     name = r"^(object type name: )?KeyboardInterrupt(: )?$"
     assert re.search(name, err, re.MULTILINE), (out, err)
     assert "done" not in out
