@@ -9,6 +9,7 @@ import numpy as np
 from pullback import errors
 from pullback_conformance.draws import booleans, cnormal, integers, normal, uniform
 from pullback_conformance.sample import Array, call, rough, suite, wrong
+from pullback_conformance.samples.reductions import accumulated
 
 _SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((3, 4), (4, 2)),
@@ -160,12 +161,7 @@ _NO_MATRIX: list[Any] = [wrong(errors.ShapeError, normal(3))]
 suite("diagonal", lambda x, *, offset=0: np.diagonal(x, offset, -2, -1))(*_MATRICES, *_NO_MATRIX)
 suite(
     "trace",
-    lambda x, *, offset=0, dtype=None: np.sum(
-        np.diagonal(x, offset, -2, -1),
-        axis=-1,
-        dtype=dtype
-        or {"int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}.get(
-            x.dtype.name, x.dtype
-        ),
+    lambda x, *, offset=0, dtype=None: accumulated(np.sum)(
+        np.diagonal(x, offset, -2, -1), axis=-1, dtype=dtype
     ),
 )(*_MATRICES, call(normal(2, 3, 3), dtype="float64", dtypes=("float32", "float64")), *_NO_MATRIX)

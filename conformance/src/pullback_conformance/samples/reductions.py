@@ -53,7 +53,9 @@ def _small_integers(low: int, high: int) -> list[Sample]:
     ] + [call(booleans(3, 4), note="truth values")]
 
 
-def _accumulated(function: Any) -> Any:
+def accumulated(function: Any) -> Any:
+    """The reference of a sum or product, in a wide dtype, and rounded once."""
+
     def reference(
         x: Array, *, axis: object = None, dtype: object = None, keepdims: bool = False
     ) -> Any:
@@ -76,7 +78,7 @@ _LARGE = (
     call(uniform(0, 1, 40000), note="long"),
 )
 
-suite("sum", _accumulated(np.sum))(
+suite("sum", accumulated(np.sum))(
     *_over(normal(3, 4, 2)),
     *_NOTHING,
     *_small_integers(0, 100),
@@ -115,7 +117,7 @@ def _axes(x: Array, axis: Any) -> tuple[int, ...]:
 
 _ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 1.5], [1.0, -2.0, 0.5]])
 
-suite("prod", _accumulated(np.prod), without={"equal": "each product rounds to the same side"})(
+suite("prod", accumulated(np.prod), without={"equal": "each product rounds to the same side"})(
     *_over(uniform(0.5, 2, 3, 4, 2)),
     *_NOTHING,
     *_small_integers(1, 4),
