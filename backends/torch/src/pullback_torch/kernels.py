@@ -126,7 +126,9 @@ def _astype(x: torch.Tensor, *, dtype: DType) -> torch.Tensor:
 
 
 def _bitcast(x: torch.Tensor, *, dtype: DType, parts: int, whole: int) -> torch.Tensor:
-    y = (x.unsqueeze(-1) if parts > 1 else x.contiguous()).view(getattr(torch, name_of(dtype)))
+    # Without elements any strides are contiguous to torch, and not all can be viewed.
+    x = x.contiguous() if x.numel() else x.new_empty(x.shape)
+    y = (x.unsqueeze(-1) if parts > 1 else x).view(getattr(torch, name_of(dtype)))
     return y[..., 0] if whole > 1 else y
 
 
