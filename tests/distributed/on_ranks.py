@@ -77,3 +77,40 @@ def start(
         for rank in range(ranks)
     ]  # fmt: skip
     return [(one.wait(), text) for one in started for text in one.communicate()[:1]]
+
+
+def trained_on(device: str) -> str:
+    """Returns the text that trains on a device, after `init`, and prints the losses."""
+    return f"""
+        with pb.device({device!r}):
+            layers = [pb.layers.Dense(8, activation="tanh"), pb.layers.Dense(1)]
+            model = pb.layers.Sequential(layers)
+            x = pb.random.normal((8, 4))
+            y = pb.sum(x, axis=1, keepdims=True)
+            model.compile(pb.optimizers.SGD(0.1), "mean_squared_error", distributed=True)
+            history = model.fit(x, y, batch_size=4, epochs=3, verbose=0)
+        print("losses", history.history["loss"])
+    """
+
+
+def check_alike(found: list[tuple[int, str]]) -> None:
+    """Checks that two ranks have ended well, and printed the same losses."""
+    losses = [line for _, shown in found for line in shown.splitlines() if line[:6] == "losses"]
+    assert [code for code, _ in found] == [0, 0], found
+    assert len(losses) == 2
+    assert losses[0] == losses[1]
+
+
+def check_alone(communicator: str, *paths: str) -> None:
+    """Checks that a communicator, as "package.module.Class", has one rank without a launcher.
+
+    Args:
+        communicator: where its class is.
+        paths: folders that are searched before those of this process.
+    """
+    module, _, name = communicator.rpartition(".")
+    code = f"from {module} import {name}; print({name}().size)"
+    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+    kept["PYTHONPATH"] = os.pathsep.join([*paths, *sys.path])
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=kept)
+    assert found.stdout == "1\n", found.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -62,18 +60,7 @@ def test_conforms(start, device):
 
 
 def test_ranks_begin_alike_and_train_alike(start):
-    found = start("""
-        with pb.device("cupy:gpu"):
-            layers = [pb.layers.Dense(8, activation="tanh"), pb.layers.Dense(1)]
-            model = pb.layers.Sequential(layers)
-            x = pb.random.normal((8, 4))
-            y = pb.sum(x, axis=1, keepdims=True)
-            model.compile(pb.optimizers.SGD(0.1), "mean_squared_error", distributed=True)
-            history = model.fit(x, y, batch_size=4, epochs=3, verbose=0)
-        print(history.history["loss"])
-    """)
-    assert [code for code, _ in found] == [0, 0], found
-    assert found[0][1] == found[1][1] != ""
+    on_ranks.check_alike(start(on_ranks.trained_on("cupy:gpu")))
 
 
 def test_different_calls_are_an_error_that_names_both(start):
@@ -83,11 +70,7 @@ def test_different_calls_are_an_error_that_names_both(start):
 
 
 def test_one_process_needs_neither_launcher_nor_gpu():
-    code = "from pullback_cupy.communicator import NCCLCommunicator as C; print(C().size)"
-    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
-    kept["PYTHONPATH"] = os.pathsep.join([str(HERE.parent / "src"), *sys.path])
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=kept)
-    assert found.stdout == "1\n", found.stderr
+    on_ranks.check_alone("pullback_cupy.communicator.NCCLCommunicator", str(HERE.parent / "src"))
 
 
 def test_the_program_for_a_gpu(tmp_path, monkeypatch, standin):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -17,12 +15,12 @@ import on_ranks  # noqa: E402
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    """Runs a program on two ranks; their exit codes and what they print."""
+    """Runs the parts of a program on two ranks; their exit codes and what they print."""
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     path = tmp_path / "program.py"
 
-    def run(program):
-        path.write_text("import pullback as pb\n" + textwrap.dedent(program))
+    def run(*parts):
+        path.write_text("import pullback as pb\n" + "".join(map(textwrap.dedent, parts)))
         return on_ranks.start(2, [sys.executable, str(path)], tmp_path, "jax", "pullback_jax")
 
     return run
@@ -45,21 +43,7 @@ def test_conforms(device, start):
 
 
 def test_ranks_begin_alike_and_train_alike(start):
-    found = start("""
-        pb.distributed.init("jax")
-        with pb.device("jax:cpu"):
-            layers = [pb.layers.Dense(8, activation="tanh"), pb.layers.Dense(1)]
-            model = pb.layers.Sequential(layers)
-            x = pb.random.normal((8, 4))
-            y = pb.sum(x, axis=1, keepdims=True)
-            model.compile(pb.optimizers.SGD(0.1), "mean_squared_error", distributed=True)
-            history = model.fit(x, y, batch_size=4, epochs=3, verbose=0)
-        print("losses", history.history["loss"])
-    """)
-    losses = [line for _, shown in found for line in shown.splitlines() if line[:6] == "losses"]
-    assert [code for code, _ in found] == [0, 0], found
-    assert len(losses) == 2
-    assert losses[0] == losses[1]
+    on_ranks.check_alike(start('pb.distributed.init("jax")\n', on_ranks.trained_on("jax:cpu")))
 
 
 def test_tensors_of_jax_before_it_are_an_error_that_says_so(start):
@@ -72,8 +56,4 @@ def test_tensors_of_jax_before_it_are_an_error_that_says_so(start):
 
 
 def test_one_process_needs_no_launcher():
-    code = "from pullback_jax.communicator import JaxCommunicator as C; print(C().size)"
-    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
-    kept["PYTHONPATH"] = os.pathsep.join(sys.path)
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=kept)
-    assert found.stdout == "1\n", found.stderr
+    on_ranks.check_alone("pullback_jax.communicator.JaxCommunicator")

@@ -43,8 +43,12 @@ def call(line: str) -> socket.socket | None:
     try:
         address = "127.0.0.1" if host == socket.gethostname() else host, int(port)
         connection = socket.create_connection(address, timeout=1)
-        connection.sendall(f"{token} {line}\n".encode())
     except (OSError, ValueError):
+        return None
+    try:
+        connection.sendall(f"{token} {line}\n".encode())
+    except OSError:
+        connection.close()
         return None
     return connection
 

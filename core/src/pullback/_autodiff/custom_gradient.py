@@ -143,9 +143,10 @@ class RuleCall:
         self.variables: Sequence[ReadVariable] = tape.watched_variables()
         self.unruled: Sequence[ReadVariable] = ()
         #: The error for one of the latter.
-        self.error = _unruled(name, self.variables, advice) if self.variables else ""
+        self.error = ""
         if self.variables and not _takes_variables(self._grad_fn):
             self.variables, self.unruled = (), self.variables
+            self.error = _unruled(name, self.unruled, advice)
         self._custom = _Custom(name, self.outputs, self._inputs, self.variables)
 
     def gradients(self, cotangents: dict[int, Tensor]) -> list[Tensor | None]:

@@ -94,17 +94,8 @@ def rule_of(op: Op) -> Rule | None:
 
 
 @batches(
-    *(
-        "astype",
-        "bitcast",
-        "complex_parts",
-        "frexp",
-        "relu",
-        "relu6",
-        "leaky_relu",
-        "hard_tanh",
-        "elu",
-    ),
+    *("astype", "bitcast", "complex_parts", "frexp"),
+    *("relu", "relu6", "leaky_relu", "hard_tanh", "elu"),
     *("hard_sigmoid", "hard_silu", "celu", "selu", "sigmoid", "softplus", "log_sigmoid", "silu"),
     *("mish", "softsign", "gelu"),
 )

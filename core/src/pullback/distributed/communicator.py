@@ -107,8 +107,9 @@ def launched_as() -> tuple[int, int]:
     without any.
     """
     for rank, size in LAUNCHERS:
-        if rank in os.environ and size in os.environ:
-            return int(os.environ[rank]), int(os.environ[size])
+        found = os.environ.get(rank, ""), os.environ.get(size, "")
+        if all(map(str.isdigit, found)):
+            return int(found[0]), int(found[1])
     return 0, 1
 
 

@@ -371,7 +371,7 @@ def _load(name: str | None) -> Communicator | None:
     names = sorted({entry.name for entry in entries})
     shown = ", ".join(map(repr, names)) or "none"
     if name is None:
-        if len(names) > 1 and launched_as() == (0, 1):
+        if len(names) > 1 and launched_as()[1] == 1:
             return None
         if len(names) > 1:
             raise errors.PluginError(

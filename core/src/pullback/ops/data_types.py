@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,10 +83,7 @@ def astype(
     try:
         tensor = from_any(x)
     except errors.SymbolicError as error:
-        if error.apply is None:
-            raise
-        kept: Tensor = error.apply(astype, (x, dtype), {} if device is None else {"device": device})
-        return kept
+        return _symbolic(error, astype, x, dtype, {} if device is None else {"device": device})
     if device is not None:
         tensor = to_device(tensor, device)
     source = as_dtype(tensor.dtype)
@@ -96,6 +94,20 @@ def astype(
     if dtype not in tensor.device.backend.dtypes:
         _check_storage(source, dtype, tensor.device.backend)
     return _convert(tensor, dtype)
+
+
+def _symbolic(
+    error: errors.SymbolicError,
+    function: Callable[..., Tensor],
+    x: TensorLike,
+    dtype: DType,
+    keywords: dict[str, object],
+) -> Tensor:
+    """The symbolic tensor that a function of one gives; the error where there is none."""
+    if error.apply is None:
+        raise error
+    kept: Tensor = error.apply(function, (x, dtype), keywords)
+    return kept
 
 
 def _check_source(source: DType, dtype: DType) -> None:
@@ -210,10 +222,7 @@ def bitcast(x: TensorLike, dtype: DTypeLike, /) -> Tensor:
     try:
         tensor = from_any(x)
     except errors.SymbolicError as error:
-        if error.apply is None:
-            raise
-        kept: Tensor = error.apply(bitcast, (x, dtype), {})
-        return kept
+        return _symbolic(error, bitcast, x, dtype, {})
     for one in (tensor.dtype, dtype):
         if not dtypes.BOOL < dtypes.kind(one) < dtypes.CMPLX:
             raise errors.DTypeError(
