@@ -37,7 +37,10 @@ def asin(z: Tensor) -> Tensor:
     """The arcsine."""
     x, y = _parts(z)
     a, b, c, d = _roots(x, y)
-    return late.complex(late.atan2(x, a * c - b * d), late.asinh(a * d - b * c))
+    infinite = late.isinf(z)
+    across = where(infinite, arithmetic.abs(y), a * c - b * d)
+    imag = where(infinite, copysign(math.inf, y), late.asinh(a * d - b * c))
+    return late.complex(late.atan2(x, across), imag)
 
 
 def acos(z: Tensor) -> Tensor:
@@ -78,7 +81,11 @@ def _atanh(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     away = 1 - size
     real = log1p(4 * size / (away * away + y * y)) * 0.25
     imag = late.atan2(2 * y, away * (1 + size) - y * y) * 0.5
-    return copysign(real, x), imag
+    # At infinity the real part is 0, whatever y is, and the other a right angle.
+    infinite = late.isinf(x) | late.isinf(y)
+    real = where(infinite | (size == 0), 0, real)
+    right = where(late.isnan(y), y, copysign(math.pi / 2, y))
+    return copysign(real, x), where(infinite, right, imag)
 
 
 def sinh(z: Tensor) -> Tensor:
@@ -91,7 +98,8 @@ def sinh(z: Tensor) -> Tensor:
 def cosh(z: Tensor) -> Tensor:
     """cosh(x) cos(y) + i sinh(x) sin(y)."""
     x, y = _parts(z)
-    imag = where((x == 0) | (y == 0), x * y, late.sinh(x) * late.sin(y))
+    finite = where(late.isinf(x), sign(x), x)
+    imag = where((x == 0) | (y == 0), finite * y, late.sinh(x) * late.sin(y))
     return late.complex(late.cosh(x) * late.cos(y), imag)
 
 
@@ -116,4 +124,4 @@ def _tanh(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     below = 1 + slope * s * s
     real = where(far, sign(x), slope * late.cosh(inner) * s / below)
     tail = 4 * late.sin(y) * late.cos(y) * exp(-2 * size)
-    return real, where(far & (size < math.inf), tail, where(far, 0 * y, t / below))
+    return real, where(far & (size < math.inf), tail, where(far, copysign(0 * inner, y), t / below))

@@ -44,6 +44,7 @@ def row_order(pivots: Tensor, /, *, rows: int) -> Tensor:
     >>> pb.ops.row_order([2, 2], rows=3).tolist()
     [2, 0, 1]
     """
+    pivots = pivots.astype(int64)
     places = arange(rows, dtype=int64, device=pivots.device)
     order = broadcast_to(places, (*pivots.shape[:-1], rows))
     for j in range(pivots.shape[-1]):
