@@ -13,6 +13,7 @@ import math
 from pullback.ops import arithmetic, late
 from pullback.ops.arithmetic import sign
 from pullback.ops.calculus import where
+from pullback.ops.comparison import isinf, isnan
 from pullback.ops.exponential import exp, log1p, sqrt
 from pullback.ops.rounding import copysign
 from pullback.tensor import Tensor
@@ -37,7 +38,7 @@ def asin(z: Tensor) -> Tensor:
     """The arcsine."""
     x, y = _parts(z)
     a, b, c, d = _roots(x, y)
-    infinite = late.isinf(z)
+    infinite = isinf(z)
     across = where(infinite, arithmetic.abs(y), a * c - b * d)
     imag = where(infinite, copysign(math.inf, y), late.asinh(a * d - b * c))
     return late.complex(late.atan2(x, across), imag)
@@ -82,9 +83,9 @@ def _atanh(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     real = log1p(4 * size / (away * away + y * y)) * 0.25
     imag = late.atan2(2 * y, away * (1 + size) - y * y) * 0.5
     # At infinity the real part is 0, whatever y is, and the other a right angle.
-    infinite = late.isinf(x) | late.isinf(y)
+    infinite = isinf(x) | isinf(y)
     real = where(infinite | (size == 0), 0, real)
-    right = where(late.isnan(y), y, copysign(math.pi / 2, y))
+    right = where(isnan(y), y, copysign(math.pi / 2, y))
     return copysign(real, x), where(infinite, right, imag)
 
 
@@ -98,7 +99,7 @@ def sinh(z: Tensor) -> Tensor:
 def cosh(z: Tensor) -> Tensor:
     """cosh(x) cos(y) + i sinh(x) sin(y)."""
     x, y = _parts(z)
-    finite = where(late.isinf(x), sign(x), x)
+    finite = where(isinf(x), sign(x), x)
     imag = where((x == 0) | (y == 0), finite * y, late.sinh(x) * late.sin(y))
     return late.complex(late.cosh(x) * late.cos(y), imag)
 
