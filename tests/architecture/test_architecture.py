@@ -144,6 +144,8 @@ LATE = {
     "pullback_conformance.cli.communicators",
     # With `compile(distributed=True)` alone.
     "pullback.distributed.data_parallel",
+    # With sharded checkpoints alone.
+    "pullback.distributed.world",
     # At the first function or ufunc of NumPy's on a tensor: most programs call none.
     "pullback._numpy.functions",
     "pullback._numpy.ufuncs",

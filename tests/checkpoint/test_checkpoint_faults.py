@@ -11,6 +11,7 @@ import io
 import itertools
 import os
 import shutil
+import threading
 import warnings
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import pytest
 
 import pullback as pb
 from pullback import _replacing
-from pullback.checkpoint import folder, reading
+from pullback.checkpoint import folder, reading, together
 
 #: The number of no process.
 DEAD = 99_999_999
@@ -58,6 +59,7 @@ class Faults:
         self.place = os.fspath(place)
         self.fail_at, self.code = 0, 0
         self.calls = []
+        self.lock = threading.Lock()
         for name in CALLS:
             monkeypatch.setattr(os, name, self._counted(name, getattr(os, name)))
         opening = io.open
@@ -93,8 +95,10 @@ class Faults:
         return call
 
     def _count(self, name, what):
-        self.calls.append((name, what))
-        if len(self.calls) == self.fail_at:
+        with self.lock:
+            self.calls.append((name, what))
+            fails = len(self.calls) == self.fail_at
+        if fails:
             raise OSError(self.code, os.strerror(self.code), str(what))
 
     def at(self, number, code):
@@ -176,6 +180,7 @@ def campaign(tmp_path, monkeypatch, way, codes):
     """Every call fails once with each of the codes, or with the next of them in turn."""
     place = tmp_path / "run"
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(together, "SMALL", 0)
     number, faults = 0, 0
     failed = {}
     while True:
@@ -207,6 +212,53 @@ def campaign(tmp_path, monkeypatch, way, codes):
                 return faults, number - 1, failed
             faults += 1
             failed[raised is not None] = failed.get(raised is not None, 0) + 1
+
+
+def sharded(place):
+    """Three ranks write parts; all of them succeed or fail."""
+
+    def saves(number, manage):
+        def save():
+            x, y = pb.Variable(np.full(3, number)), pb.Variable(np.full(5, number))
+            manager = pb.CheckpointManager(
+                pb.Checkpoint(x=x, y=y), place, keep=2, sharded=True, **manage
+            )
+            try:
+                return manager.save(step=int(number), metric=-number), None
+            except pb.errors.CheckpointError as error:
+                return "", error
+
+        def run():
+            found = pb.distributed.run_threads(save, 3)
+            assert len({path for path, _ in found}) == 1, found
+            if found[0][1] is not None:
+                raise found[0][1]
+
+        return run
+
+    saves(1.0, {})(), saves(2.0, {})()
+    os.mkdir(_replacing.temporary_name(place / "ckpt-9", DEAD))
+
+    def value(path):
+        x, y = pb.Variable(np.zeros(3)), pb.Variable(np.zeros(5))
+        pb.Checkpoint(x=x, y=y).restore(path).assert_complete()
+        (number,) = {*x.tolist(), *y.tolist()}
+        return number
+
+    def look(raised):
+        manager = pb.CheckpointManager(pb.Checkpoint(), place)
+        there = {int(path.rpartition("-")[2]) for path in manager.checkpoints}
+        assert there - {3} == {1, 2} if raised else there - {1} == {2, 3}, there
+        assert all(value(place / f"ckpt-{step}") == step for step in there)
+        assert pb.latest_checkpoint(place) == str(place / f"ckpt-{max(there)}")
+
+    def again():
+        saves(4.0, {"keep_best": 1})()
+        assert value(place / "ckpt-4") == 4.0
+        three = (place / "ckpt-3").exists()
+        return {"ckpt-3" if three else "ckpt-2", "ckpt-4"}
+
+    return saves(3.0, {}), look, again
 
 
 def program(place):
@@ -256,16 +308,20 @@ def weights(place):
     return lambda: saved(2), look, again
 
 
-WAYS = (over, managed, in_background, program, weights)
+WAYS = (over, managed, in_background, sharded, program, weights)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_call_fails(tmp_path, monkeypatch, way):
+    every = 13 if way is sharded else 1  # three threads take their time
     faults, calls, failed = campaign(
-        tmp_path, monkeypatch, way, lambda number: [CODES[number % len(CODES)]]
+        tmp_path,
+        monkeypatch,
+        way,
+        lambda number: [CODES[number % len(CODES)]] * (number % every == 0),
     )
-    assert faults == calls > (5 if way is weights else 30)
-    assert failed[True] > (5 if way is weights else 10)
+    assert faults == calls // every > (5 if way is weights else 10)
+    assert failed[True] > 5
 
 
 @pytest.mark.campaign

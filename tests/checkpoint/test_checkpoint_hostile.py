@@ -257,7 +257,7 @@ def nested(depth, open="[", close="]"):
     return open * depth + close * depth
 
 
-VERSIONS = (-1, 0, 0.5, 1.0, True, False, None, "1", [1], 10**30, 2)
+VERSIONS = (-1, 0, 0.5, 1.0, True, False, None, "1", [1], 10**30, 3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -146,7 +146,7 @@ def test_managers_with_two_names_in_one_folder(tmp_path):
 
 
 class TestLeftovers:
-    """The next process puts right what one that died has left."""
+    """The next process puts right what one that died has left, and touches nothing else."""
 
     def test_are_removed(self, tmp_path):
         _, manager = manager_of(tmp_path, keep=3)
@@ -170,7 +170,8 @@ class TestLeftovers:
         assert again.latest == str(tmp_path / "ckpt-2")
         again.restore_latest().assert_complete()
         again.save(step=9)
-        assert sorted(os.listdir(tmp_path)) == [other.name, "ckpt-1", "ckpt-2", "ckpt-9"]
+        # A folder of that name without a manifest may be a copy that somebody makes.
+        assert sorted(os.listdir(tmp_path)) == [other.name, "ckpt-1", "ckpt-2", "ckpt-5", "ckpt-9"]
 
     def test_reading_changes_nothing(self, tmp_path):
         _, manager = manager_of(tmp_path)
@@ -208,10 +209,10 @@ class Gate:
         self.begun = []
         write = folder.write
 
-        def held(path, contents):
+        def held(path, contents, ranks):
             self.begun.append(path.name)
             assert self.open.wait(20)
-            write(path, contents)
+            write(path, contents, ranks)
 
         monkeypatch.setattr(folder, "write", held)
 

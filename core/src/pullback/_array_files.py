@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeAlias
@@ -116,24 +116,30 @@ def loaded(data: bytes, header: Mapping[str, Any], description: Mapping[str, Any
     return array.view(dtype).reshape(shape) if holds != dtype else array
 
 
-def read_arrays(file: Path, descriptions: Mapping[str, Any]) -> dict[str, Array]:
-    """Returns the arrays of a file, each checked against its description.
+def read_arrays(files: Sequence[Path], descriptions: Mapping[str, Any]) -> dict[str, Array]:
+    """Returns the arrays of one or more files, each checked against its description.
 
     Raises:
         ValueError: for a file that cannot be read, or holds other arrays; names the fault.
     """
     from safetensors import SafetensorError, deserialize
 
-    try:
-        with opened(file) as stream:
-            data = stream.read()
-        on_file = dict(deserialize(data))  # type: ignore[no-untyped-call]
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{file.name}: {error}") from None
+    on_file = {}
+    for file in files:
+        try:
+            with opened(file) as stream:
+                data = stream.read()
+            on_file.update(deserialize(data))  # type: ignore[no-untyped-call]
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"{file.name}: {error}") from None
     arrays = {}
     for name, description in descriptions.items():
         if name not in on_file:
-            raise ValueError(f"{file.name} lacks {name!r}")
+            raise ValueError(
+                f"{file.name} lacks {name!r}"
+                if len(files) == 1
+                else f"none of the {len(files)} files of arrays has {name!r}"
+            )
         header = on_file[name]
         try:
             arrays[name] = loaded(header["data"], header, description)

@@ -7,6 +7,7 @@ import os
 import sys
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool
 from pullback._dispatch.recording import paused
 from pullback._hints import keyword_advice
 from pullback._replacing import as_path
@@ -44,6 +45,8 @@ class Checkpoint(Callback):
         mode: "min" or "max", the better values; "auto" decides by the name of the metric.
         background: the number of checkpoints that may wait while a thread writes them; 0 writes
             them before training goes on.
+        sharded: True if all ranks of a distributed run write a part of each checkpoint, in place of
+            the first one all of it, into a folder that all of them see.
         objects: other objects to save, each by a name of your choice.
 
     >>> import tempfile
@@ -57,7 +60,8 @@ class Checkpoint(Callback):
     ([0, 1], [0, 1, 2])
 
     Raises:
-        InputValueError: for a number of steps or epochs below 1, or `keep_best` without `monitor`.
+        InputValueError: for a number of steps or epochs below 1, `keep_best` without `monitor`, and
+            in `fit` for `sharded` in the background.
         InputTypeError: for a number, a text or None among `objects`.
         CheckpointError: in `fit`, if there are checkpoints and `resume` is None, or if they are
             those of another model.
@@ -78,6 +82,7 @@ class Checkpoint(Callback):
         monitor: str | None = None,
         mode: str = "auto",
         background: int = 0,
+        sharded: bool = False,
         **objects: object,
     ) -> None:
         for number in (every_steps, every_epochs):
@@ -104,6 +109,7 @@ class Checkpoint(Callback):
         self.keep = keep
         self.keep_best = keep_best
         self.background = background
+        self.sharded = as_bool(sharded, "sharded")
         self._watch = None if monitor is None else MetricWatch(monitor, mode)
         self.objects = objects
         self._manager: CheckpointManager | None = None
@@ -134,6 +140,7 @@ class Checkpoint(Callback):
             keep_best=self.keep_best,
             better="higher" if self._watch is not None and self._watch.more else "lower",
             background=self.background,
+            sharded=self.sharded,
         )
         newest = self._manager.latest
         if self._has_begun:
@@ -208,7 +215,7 @@ class Checkpoint(Callback):
         """Saves, and prints the path."""
         path = self.save()
         self.close()  # Background writes finish before the message.
-        if not path:
+        if not path or not self._is_first:
             return
         run = self.run
         at = f"epoch {run.epoch + 1}, step {run.step}" if run.step else f"epoch {run.epoch}"
@@ -227,7 +234,7 @@ class Checkpoint(Callback):
         assert self._manager is not None
         self._newest = self._first + self.run.total
         compiled = self.model._compiled
-        if compiled is None or compiled.sharing is None:
+        if self.sharded or compiled is None or compiled.sharing is None:
             return self._manager.save(step=self._newest, metric=metric)
         with compiled.sharing.saving(compiled.optimizer):
             if not self._is_first:

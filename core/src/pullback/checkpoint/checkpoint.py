@@ -7,11 +7,13 @@ import os
 from collections.abc import Mapping
 
 from pullback import errors
+from pullback._dispatch.arguments import as_bool
 from pullback.checkpoint import folder, names
 from pullback.checkpoint.encoding import decode, is_data
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.objects import ObjectGraph
 from pullback.checkpoint.restoration import Restoration
+from pullback.checkpoint.together import agreed, several
 from pullback.shapes import as_int, check_number
 from pullback.state.objects import restore_pending
 
@@ -50,7 +52,9 @@ class Checkpoint:
                 )
             setattr(self, name, value)
 
-    def save(self, prefix: str | os.PathLike[str], *, step: int | None = None) -> str:
+    def save(
+        self, prefix: str | os.PathLike[str], *, step: int | None = None, sharded: bool = False
+    ) -> str:
         """Saves all state in a new folder, which appears once it is complete.
 
         Args:
@@ -58,17 +62,34 @@ class Checkpoint:
                 folder and a stem ("ckpt/model"), for "ckpt/model-1".
             step: the number to append, such as the global step; if None, one more than the
                 highest. A checkpoint with that number is replaced.
+            sharded: True for a checkpoint that all ranks of `pb.distributed` write together, each a
+                part, into a folder that all of them see. Any number of ranks restores it.
 
         Returns:
             The path of the checkpoint.
 
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> def train():
+        ...     v = pb.Variable(1.0)
+        ...     return pb.Checkpoint(v=v).save(folder, sharded=True)
+        >>> first, second = pb.distributed.run_threads(train, 2)
+        >>> v = pb.Variable(0.0)
+        >>> pb.Checkpoint(v=v).restore(first).restored, float(v)
+        (('v',), 1.0)
+
         Raises:
-            CheckpointError: for an object that cannot be saved, and errors of the file system.
+            CheckpointError: for an object that cannot be saved, and errors of the file system; if
+                sharded, on all ranks.
             InputValueError: for a stem that begins with a dot, and for a number below 0: neither
                 could be found again.
         """
-        path = names.place(prefix, None if step is None else as_int(step, "an integer for step"))
-        folder.write(path, self.contents(step))
+        number = None if step is None else as_int(step, "an integer for step")
+        ranks = several() if as_bool(sharded, "sharded") else None
+        path, contents = agreed(
+            ranks, lambda: names.place(prefix, number), lambda: self.contents(number)
+        )
+        folder.write(path, contents, ranks)
         return str(path)
 
     def contents(self, step: int | None = None, metric: float | None = None) -> Contents:

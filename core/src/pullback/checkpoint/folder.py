@@ -6,16 +6,28 @@
 
 It is written under a temporary name, synced, and renamed, so a process that dies at any moment
 leaves the old one. Nothing in it is code, and nothing is unpickled.
+
+Several ranks that save one write a file of arrays each into one folder. The first of them makes it
+and, when all files are there, writes the manifest and renames it:
+
+    ckpt-7/
+        arrays-00001-of-00002.safetensors
+        arrays-00002-of-00002.safetensors
+        arrays.safetensors.index.json       the file of each array, for other programs
+        manifest.json
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +47,12 @@ from pullback._replacing import (
 )
 from pullback.checkpoint import manifest, names
 from pullback.checkpoint.manifest import Contents
-from pullback.checkpoint.names import ARRAYS, MANIFEST
+from pullback.checkpoint.names import INDEX, MANIFEST
 from pullback.checkpoint.reading import read, seen
+from pullback.checkpoint.together import divided, kinds, number_of, together
+
+if TYPE_CHECKING:
+    from pullback.distributed.world import World
 
 __all__ = ["read", "remove", "tidy_all", "write"]
 
@@ -49,35 +65,91 @@ _MANY_TIMES = 4096
 # Writing.
 
 
-def write(path: Path, contents: Contents) -> bool:
+def write(path: Path, contents: Contents, ranks: World | None = None) -> bool:
     """Writes a checkpoint to `path`, and replaces an old one.
+
+    Args:
+        path: where it will be.
+        contents: what it holds; of several ranks the arrays that each has, and all else that the
+            first one has.
+        ranks: the ranks that call this together, each to write a part; None for this one alone.
 
     Returns:
         True if the old one is gone. If it cannot be removed, that is a warning.
 
     Raises:
-        CheckpointError: for errors of the file system; the old one stays.
+        CheckpointError: for errors of the file system, on all ranks; the old one stays.
     """
-    arrays = {name: np.asarray(array) for name, array in contents.arrays.items()}
-    descriptions = {name: describe(array) for name, array in arrays.items()}
-    try:
+    rank = number_of(ranks)
+
+    def prepare() -> tuple[str, dict[str, Any]]:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if rank:
+            return "", kinds(contents, is_first=False)
         tidy(path)
-        with temporary(path) as new:
-            new.mkdir()
-            write_file(new / ARRAYS, array_bytes(arrays))
-            saved = _next_time(path.parent)
-            write_file(new / MANIFEST, manifest.written(contents, descriptions, saved))
-            sync(new)
-            put(new, path)
-        sync(path.parent)
+        made = stack.enter_context(temporary(path))
+        made.mkdir()
+        return made.name, kinds(contents, is_first=True)
+
+    def publish() -> None:
+        if rank == 0:
+            _publish(new, path, contents, written)
+
+    try:
+        with ExitStack() as stack:
+            begun = together(ranks, f"begins to save {path.name}", prepare)
+            new = path.with_name(begun[0][0])
+            mine = divided([listed for _, listed in begun])[rank]
+            own = [name for name in contents.arrays if name in mine]
+            file = new / names.files(len(begun))[rank]
+            written = together(ranks, "writes its part", lambda: _write_part(file, contents, own))
+            together(ranks, "has saved", publish)
     except (OSError, ValueError) as error:
         raise errors.CheckpointError(
             f"the checkpoint {str(path)!r} could not be written: {error}"
         ) from error
     finally:
         _TIMES.pop(path, None)
-    return _without(aside(path), functools.partial(settle, path))
+    return rank > 0 or _without(aside(path), functools.partial(settle, path))
+
+
+def _write_part(file: Path, contents: Contents, own: Iterable[str]) -> tuple[int, dict[str, Any]]:
+    """Writes a file of arrays; returns its size, and the description of each array."""
+    arrays = {name: np.asarray(contents.arrays[name]) for name in own}
+    data = array_bytes(arrays)
+    if not file.parent.is_dir():
+        raise OSError(
+            f"there is no folder {str(file.parent)!r} here, which rank 0 has made; save into a "
+            f"folder that all ranks see, on a file system that their machines share, or with "
+            f"sharded=False"
+        )
+    write_file(file, data)
+    sync(file.parent)
+    return len(data), {name: describe(array) for name, array in arrays.items()}
+
+
+def _publish(
+    new: Path, path: Path, contents: Contents, written: list[tuple[int, dict[str, Any]]]
+) -> None:
+    """Writes the manifest of a checkpoint whose arrays are there, and gives it its name."""
+    files = names.files(len(written))
+    found: dict[str, Any] = {}
+    for file, (size, described) in zip(files, written, strict=True):
+        if len(files) > 1 and os.stat(new / file).st_size != size:
+            raise OSError(
+                f"{file} has {os.stat(new / file).st_size} bytes for rank 0, and {size} for the "
+                f"rank that wrote it; save on a file system that shows files once they are synced"
+            )
+        found.update(described)
+    if len(files) > 1:
+        places = {name: file for file, (_, own) in zip(files, written, strict=True) for name in own}
+        write_file(new / INDEX, json.dumps({"metadata": {}, "weight_map": places}).encode())
+    descriptions = {name: found[name] for name in (*contents.arrays, *found) if name in found}
+    saved = _next_time(path.parent)
+    write_file(new / MANIFEST, manifest.written(contents, descriptions, saved, len(files)))
+    sync(new)
+    put(new, path)
+    sync(path.parent)
 
 
 def _next_time(folder: Path) -> int:
@@ -150,8 +222,6 @@ def tidy_all(prefix: Path) -> bool:
         number = names.number(prefix.name, path)
         if number is not None:
             tidy(prefix.with_name(f"{prefix.name}-{number}"))
-            if path.is_dir() and set(os.listdir(path)) <= {ARRAYS}:
-                discard(path)
         elif names.number(prefix.name, Path(remains(path, others_after=0) or ".")) is not None:
             discard(path)
 

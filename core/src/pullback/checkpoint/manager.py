@@ -7,17 +7,22 @@ import math
 import os
 import warnings
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pullback import errors
 from pullback._closing import Closing
+from pullback._dispatch.arguments import as_bool
 from pullback._replacing import as_path
 from pullback.checkpoint import folder, names, reading
 from pullback.checkpoint.checkpoint import Checkpoint
 from pullback.checkpoint.manifest import Contents
 from pullback.checkpoint.restoration import Restoration
+from pullback.checkpoint.together import agreed, number_of, several
 from pullback.checkpoint.writer import CheckpointWriter
 from pullback.shapes import as_int, check_choice
+
+if TYPE_CHECKING:
+    from pullback.distributed.world import World
 
 __all__ = ["CheckpointManager"]
 
@@ -38,6 +43,8 @@ class CheckpointManager(Closing):
             takes a snapshot, which costs almost nothing since buffers never change, and returns;
             if there is no room, it waits. 0 writes them in `save`.
         name: the beginning of their names.
+        sharded: True if all ranks of `pb.distributed` save together, each a part of a checkpoint,
+            into a folder that all of them see; the first rank removes old ones.
 
     >>> import tempfile
     >>> model = pb.Sequential([pb.layers.Dense(1)])
@@ -51,8 +58,8 @@ class CheckpointManager(Closing):
 
     Raises:
         InputTypeError: for a name that is not a str.
-        InputValueError: for a `keep` below 1, for negative numbers, and for a name that begins
-            with a dot, has a slash, or has neither letter nor digit.
+        InputValueError: for a `keep` below 1, for negative numbers, for a name that begins with a
+            dot, has a slash, or has neither letter nor digit, and for `sharded` in the background.
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class CheckpointManager(Closing):
         better: Literal["lower", "higher"] = "lower",
         background: int = 0,
         name: str = "ckpt",
+        sharded: bool = False,
     ) -> None:
         if keep is not None and as_int(keep, "keep: an integer") < 1:
             raise errors.InputValueError(f"keep must be at least 1, or None for all, got {keep}")
@@ -78,8 +86,14 @@ class CheckpointManager(Closing):
             raise errors.InputValueError(
                 f"keep_best and background must be at least 0, got {keep_best} and {background}"
             )
+        if as_bool(sharded, "sharded") and background:
+            raise errors.InputValueError(
+                "sharded: ranks that write together wait for each other, which a thread beside "
+                "training cannot; leave background out"
+            )
         check_choice(better, "better", ("lower", "higher"))
         self.checkpoint = checkpoint
+        self._sharded = sharded
         self._prefix = as_path(directory, "directory") / names.checked(name)
         # The thread refers to the shelf, not to the manager, and ends with it.
         self._shelf = _Shelf(self._prefix, keep, keep_best, 1 if better == "lower" else -1)
@@ -122,17 +136,29 @@ class CheckpointManager(Closing):
             InputValueError: for a number below 0.
         """
         number = None if step is None else as_int(step, "an integer for step")
-        contents = self.checkpoint.contents(number, metric)
-        path = names.place(self._prefix, number)
-        if number is None and self._highest:
-            following = max(self._highest + 1, int(path.name.rpartition("-")[2]))
-            path = names.place(self._prefix, following)
+        ranks = self._ranks
+        path, contents = agreed(
+            ranks,
+            functools.partial(self._place, number),
+            functools.partial(self.checkpoint.contents, number, metric),
+        )
         if self._writer is None:
-            self._shelf.write(path, contents)
+            self._shelf.write(path, contents, ranks)
         else:
             self._writer.put(functools.partial(self._shelf.write, path, contents))
             self._highest = max(self._highest, int(path.name.rpartition("-")[2]))
         return str(path)
+
+    @property
+    def _ranks(self) -> World | None:
+        return several() if self._sharded else None
+
+    def _place(self, number: int | None) -> Path:
+        path = names.place(self._prefix, number)
+        if number is None and self._highest:
+            following = max(self._highest + 1, int(path.name.rpartition("-")[2]))
+            path = names.place(self._prefix, following)
+        return path
 
     def wait(self) -> None:
         """Returns once everything saved has been written.
@@ -182,13 +208,15 @@ class CheckpointManager(Closing):
                     raise
 
     def clear(self) -> None:
-        """Removes every checkpoint of this name from the folder.
+        """Removes every checkpoint of this name from the folder; if sharded, the first rank does.
 
         Raises:
             CheckpointError: as `wait`, and for errors of the file system.
         """
         self.wait()
         self._highest = 0
+        if number_of(self._ranks):
+            return
         for path in names.numbered(self._prefix):
             folder.remove(path)
         folder.tidy_all(self._prefix)
@@ -204,11 +232,14 @@ class _Shelf:
         self.sign = sign
         self.is_tidy = False
 
-    def write(self, path: Path, contents: Contents) -> None:
-        """Writes a checkpoint, then removes those that are not kept."""
+    def write(self, path: Path, contents: Contents, ranks: World | None = None) -> None:
+        """Writes a checkpoint, then removes those that are not kept: the first rank does."""
+        if number_of(ranks):
+            folder.write(path, contents, ranks)
+            return
         was_tidy = self.is_tidy or folder.tidy_all(self.prefix)
         self.is_tidy = False
-        is_alone = folder.write(path, contents)
+        is_alone = folder.write(path, contents, ranks)
         self.is_tidy = self._remove_others(path) and is_alone and was_tidy
 
     def _remove_others(self, path: Path) -> bool:

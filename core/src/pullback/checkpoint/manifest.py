@@ -14,7 +14,11 @@ from pullback._array_files import check_description, mapping, sealed, unsealed
 from pullback.checkpoint.encoding import JSON, check
 
 FORMAT = "pullback checkpoint"
-VERSION = 1
+#: Checkpoints of a single file of arrays have the version 1, which older programs read.
+VERSION = 2
+
+#: The highest number of files of arrays.
+MOST_PARTS = 99_999
 
 #: Times are nanoseconds since 1970, and smaller than this.
 LAST = 2**64 - 1
@@ -35,13 +39,14 @@ class Contents(NamedTuple):
     metric: float | None
 
 
-def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
+def written(contents: Contents, arrays: Mapping[str, Any], saved: int, parts: int) -> bytes:
     """Returns the manifest of a checkpoint.
 
     Args:
         contents: the contents.
         arrays: the description of each array.
         saved: the time of the save.
+        parts: the number of files that the arrays are in.
     """
     content: dict[str, Any] = {
         "saved": saved,
@@ -56,7 +61,9 @@ def written(contents: Contents, arrays: Mapping[str, Any], saved: int) -> bytes:
         # JSON has neither infinity nor NaN.
         finite = math.isfinite(contents.metric)
         content["metric"] = contents.metric if finite else repr(contents.metric)
-    return sealed(FORMAT, VERSION, content)
+    if parts == 1:
+        return sealed(FORMAT, 1, content)
+    return sealed(FORMAT, VERSION, {**content, "parts": parts})
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -103,6 +110,9 @@ def _check(content: dict[str, Any]) -> None:
     step = content.get("step", "")
     if step is not None and type(step) is not int:
         raise ValueError("its step is not an integer")
+    parts = content.get("parts", 1)
+    if type(parts) is not int or not 1 <= parts <= MOST_PARTS:
+        raise ValueError("its number of files of arrays is not one")
     for part in ("objects", "aliases"):
         for name, value in mapping(content.get(part), part).items():
             if not name or type(value) is not str or not value:

@@ -19,6 +19,9 @@ from pullback._replacing import as_path, aside
 ARRAYS = "arrays.safetensors"
 MANIFEST = "manifest.json"
 
+#: Where a checkpoint has several files of arrays, other programs look for one in here.
+INDEX = f"{ARRAYS}.index.json"
+
 #: Without leading zeros: "ckpt-07" must not be read as "ckpt-7".
 _NUMBER = "(0|[1-9][0-9]*)"
 
@@ -39,6 +42,17 @@ def checked(stem: str) -> str:
             f"has a letter or a digit, such as 'ckpt'"
         )
     return stem
+
+
+def files(parts: int) -> list[str]:
+    """Returns the names of the files of arrays that so many ranks write.
+
+    Those of two are arrays-00001-of-00002.safetensors and arrays-00002-of-00002.safetensors.
+    """
+    if parts == 1:
+        return [ARRAYS]
+    stem, _, ending = ARRAYS.partition(".")
+    return [f"{stem}-{number:05}-of-{parts:05}.{ending}" for number in range(1, parts + 1)]
 
 
 def place(prefix: str | os.PathLike[str], step: int | None) -> Path:

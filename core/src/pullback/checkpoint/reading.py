@@ -16,7 +16,7 @@ from pullback._array_files import LaterVersion, opened, read_arrays
 from pullback._replacing import actual, as_path
 from pullback.checkpoint import manifest, names
 from pullback.checkpoint.manifest import Contents
-from pullback.checkpoint.names import ARRAYS, MANIFEST
+from pullback.checkpoint.names import MANIFEST
 
 #: The number of attempts to read a folder that changes.
 _PATIENCE = 100
@@ -59,8 +59,15 @@ def _whole(path: Path) -> Contents:
         raise _Fault("it is of a later version", at, data, str(error)) from None
     except (OSError, ValueError) as error:
         raise _Fault(f"{MANIFEST}: {error}", at, data) from None
+    files = [at / name for name in names.files(content.get("parts", 1))]
+    if len(files) > 1 and (missing := [file.name for file in files if not file.exists()]):
+        why = (
+            f"{missing[0]} is missing, and it needs the files of all {len(files)} ranks that have "
+            f"saved it; copy those that another machine has into the folder"
+        )
+        raise _Fault(why, at, data)
     try:
-        arrays = read_arrays(at / ARRAYS, content["arrays"])
+        arrays = read_arrays(files, content["arrays"])
     except (OSError, ValueError, TypeError, OverflowError) as error:
         raise _Fault(str(error), at, data) from None
     return Contents(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from pullback import errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.arguments import as_bool, as_list
-from pullback._dispatch.recording import LOCAL, paused
+from pullback._dispatch.recording import LOCAL, capturing, paused
 from pullback.distributed.collectives import (
     all_reduce,
     barrier,
@@ -25,6 +26,7 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.precision import widened
 from pullback.optimizers.checks import Pairs, checked_pairs
 from pullback.optimizers.optimizer import Optimizer
+from pullback.optimizers.slots import Slots
 from pullback.optimizers.wrapper import OptimizerWrapper
 from pullback.random import default_generator
 from pullback.state import named_variables
@@ -74,7 +76,7 @@ class DataParallel(OptimizerWrapper):
         super().__init__(optimizer)
         self.exact = as_bool(exact, "exact")
         self.shard_slots = as_bool(shard_slots, "shard_slots")
-        self._moved = _LastMoved()
+        self._owners = _Owners()
         whole = isinstance(optimizer, OptimizerWrapper) or optimizer.clip_global_norm is not None
         if self.shard_slots and whole:
             raise errors.InputValueError(
@@ -177,19 +179,17 @@ class DataParallel(OptimizerWrapper):
         >>> pb.distributed.run_threads(train, 2)
         [2, 2]
         """
-        variables = self._moved.variables
-        if not variables or size() == 1:
+        owners = self._owners
+        if not owners.known or size() == 1:
             yield
             return
         slots = self.optimizer._slots
         version = slots.version
-        owners = _owners(variables)
-        mine = {id(v) for v, owner in zip(variables, owners, strict=True) if owner == rank()}
-        own = [(id(v), name) for v, name, _ in slots if id(v) in mine]
-        self.optimizer.make_slots(variables)
+        own = owners.kept(slots)
+        self.optimizer.make_slots(owners.variables)
         with paused():
             for root in range(size()):
-                theirs = [v for v, owner in zip(variables, owners, strict=True) if owner == root]
+                theirs = [v for v in owners.variables if owners.known[id(v)] == root]
                 send([slots.of(v)[name] for v in theirs for name in sorted(slots.of(v))], root)
         try:
             yield
@@ -199,12 +199,19 @@ class DataParallel(OptimizerWrapper):
 
     def _take_own(self, pairs: Pairs) -> None:
         """Moves this rank's variables, and sends all from the rank that has moved them."""
-        self._moved.variables = [variable for _, variable in pairs]
-        owners = _owners([variable for _, variable in pairs])
+        slots = self.optimizer._slots
+        owners = self._owners.of([variable for _, variable in pairs])
+        if slots.version != self._owners.version:
+            # A checkpoint has given each rank all slots: those of others would stay as they are.
+            slots.keep(self._owners.kept(slots))
+            self._owners.version = slots.version
         own = [pair for pair, owner in zip(pairs, owners, strict=True) if owner == rank()]
         if own:
             self.optimizer.apply_gradients(own)
         else:
+            capture = capturing()
+            if capture is not None:
+                capture.guard(lambda: slots.version, "the slots of an optimizer")
             self.optimizer._step.set(self.optimizer.step + 1)
         with paused():
             for root in range(size()):
@@ -226,20 +233,46 @@ class _Sums:
         return self._optimizer._begun(pairs, weighted=True)
 
 
-class _LastMoved:
-    """The variables that the last step has moved; they belong to a model."""
+class _Owners:
+    """The rank of each variable that has been moved, which keeps its slots from then on."""
 
     opaque_state = True
-    __slots__ = ("variables",)
+    __slots__ = ("known", "loads", "variables", "version")
 
     def __init__(self) -> None:
+        #: The variables, which belong to a model, and the rank of each by its identity.
         self.variables: list[Variable] = []
+        self.known: dict[int, int] = {}
+        #: The number of elements that each rank moves.
+        self.loads: list[int] = []
+        #: The version of the slots when no rank had those of another.
+        self.version = 0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _LastMoved:
-        return _LastMoved()
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Owners:
+        # As its slots, it is for the copies of the variables.
+        made = _Owners()
+        made.variables, made.loads = copy.deepcopy(self.variables, memo), [*self.loads]
+        owners = [self.known[id(variable)] for variable in self.variables]
+        made.known = dict(zip(map(id, made.variables), owners, strict=True))
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _LastMoved, ()
+        return _Owners, ()
+
+    def of(self, variables: Sequence[Variable]) -> list[int]:
+        """The rank of each variable; a new one has that with the fewest elements."""
+        new = [variable for variable in variables if id(variable) not in self.known]
+        self.loads = self.loads or [0] * size()
+        self.variables += new
+        for variable in sorted(new, key=lambda variable: -variable.size):
+            self.known[id(variable)] = owner = self.loads.index(min(self.loads))
+            self.loads[owner] += variable.size
+        return [self.known[id(variable)] for variable in variables]
+
+    def kept(self, slots: Slots) -> list[tuple[int, str]]:
+        """The slots of this rank's variables, and of those that no rank has moved."""
+        own = rank()
+        return [(id(v), name) for v, name, _ in slots if self.known.get(id(v), own) == own]
 
 
 def _buckets(pairs: Pairs) -> Iterator[Pairs]:
@@ -268,16 +301,6 @@ def _parts(flat: Tensor, pairs: Pairs) -> Iterator[Tensor]:
         stop = start + variable.size
         yield reshape(flat[start:stop], variable.shape)
         start = stop
-
-
-def _owners(variables: Sequence[Variable]) -> list[int]:
-    """A rank for each variable, so that all have about as many elements."""
-    loads = [0] * size()
-    owners = [0] * len(variables)
-    for i in sorted(range(len(variables)), key=lambda i: (-variables[i].size, i)):
-        owners[i] = owner = loads.index(min(loads))
-        loads[owner] += variables[i].size
-    return owners
 
 
 def send(variables: Sequence[Variable], root: int = 0) -> None:

@@ -135,6 +135,18 @@ class World:
             "shapes and dtypes"
         )
 
+    def gather(self, does: str, data: bytes) -> list[bytes]:
+        """What each rank gave, by rank; they give as many bytes as they like.
+
+        Raises:
+            CommunicationError: if the ranks do not all do this now.
+        """
+        self.agree(does)
+        exchange = self.communicator.exchange
+        sizes = [int.from_bytes(size) for size in exchange(len(data).to_bytes(8))]
+        found = exchange(data.ljust(max(sizes), b"\0"))
+        return [given[:size] for given, size in zip(found, sizes, strict=True)]
+
     @unseen  # a communicator's code is no user's
     def run(
         self, name: str, device: Device, array: Native, attributes: Mapping[str, object]

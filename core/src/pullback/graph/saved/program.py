@@ -273,7 +273,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
             descriptions = mapping(content.get("arrays"), "arrays")
             for name, description in descriptions.items():
                 check_description(name, description)
-            return content, read_arrays(at / ARRAYS, descriptions)
+            return content, read_arrays([at / ARRAYS], descriptions)
         except (OSError, ValueError):
             is_missing = moment is None and not os.path.isdir(at)
             if not left or (_seen(path) == (at, moment) and (moment or is_missing)):
