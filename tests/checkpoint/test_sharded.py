@@ -118,7 +118,8 @@ def check_restored(seed, tmp_path):
         whole = run.whole()
         if dist.rank() == 0:
             folder.write(tmp_path / "whole" / "ckpt-1", whole)
-        return path
+        run.train(2, 3)
+        return path, run.whole()
 
     def go_on(path):
         run = Run(seed)
@@ -127,7 +128,8 @@ def check_restored(seed, tmp_path):
         run.train(2, 3)
         return restored, run.whole()
 
-    (path,) = {*dist.run_threads(save, before)}
+    undisturbed = dist.run_threads(save, before)
+    path = undisturbed[0][0]
     whole = tmp_path / "whole" / "ckpt-1"
     same(folder.read(path), folder.read(whole))
     assert count(path) == before
@@ -136,6 +138,8 @@ def check_restored(seed, tmp_path):
     for one, other in zip(found, wanted, strict=True):
         same(one[0], folder.read(whole))
         same(one[1], other[1])
+    if before == after:
+        same(found[0][1], undisturbed[0][1])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -292,7 +296,7 @@ def test_fit_removes_old_ones_and_keeps_the_best(tmp_path):
 
 
 def outcomes(place, act, ranks=3, **options):
-    """What each rank raised that saved while one of them did something, and that all go on."""
+    """Returns what each rank has raised when one of them did something; then all save again."""
 
     def run():
         x = [pb.Variable(np.full(3, 1.0)) for _ in range(6)]
@@ -481,7 +485,7 @@ def test_numbers_and_clearing(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------
-# What is read.
+# Reading.
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@
 Each of 52 steps, every fourth with 6 items of 16, prints the mean loss of its epoch so far; the
 last line is a digest of all weights. `pieces` in place of a model's name compares bits: steps on
 ranks that add exactly, and those that one process makes of the gradients of as many pieces.
+`checkpoint FOLDER` goes on from the newest checkpoint there, prints a digest of what it has read,
+and saves the next one, of which each rank writes a part.
 """
 
 from __future__ import annotations
@@ -132,10 +134,47 @@ def pieces(ranks=None):
     return digest(model)
 
 
+def checkpoint(folder):
+    """The digest of what the newest checkpoint has, and of what the next one has."""
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(24, 300)).astype("float32"), rng.integers(0, 3, 24)
+    model = pb.Sequential([pb.layers.Dense(200), pb.layers.Dense(100), pb.layers.Dense(3)])
+    model(x[:1])
+    assign(model, 4)
+    adam = pb.optimizers.Adam(0.01)
+    optimizer = pb.distributed.DataParallel(adam, exact=True, shard_slots=True)
+    saved = pb.Checkpoint(model=model, optimizer=optimizer)
+    manager = pb.CheckpointManager(saved, folder, keep=None, sharded=True)
+    manager.restore_latest()
+
+    def found():
+        with optimizer.whole_slots():
+            arrays = saved.contents().arrays
+        sum_of = hashlib.sha256()
+        for name in sorted(arrays):
+            sum_of.update(name.encode() + np.asarray(arrays[name]).tobytes())
+        return sum_of.hexdigest()
+
+    begun = found()
+    for _ in range(3):
+        own = pb.distributed.share((pb.asarray(x), pb.asarray(y)))
+        optimizer.minimize(
+            lambda own=own: pb.losses.sparse_softmax_cross_entropy(own[1], model(own[0]))
+        )
+    ended = found()
+    assert manager.save() == manager.latest
+    return begun, ended
+
+
 if __name__ == "__main__":
     pb.distributed.init()
     if sys.argv[1] == "pieces":
         print("same" if pieces() == pieces(pb.distributed.size()) else "other", flush=True)
+    elif sys.argv[1] == "checkpoint":
+        found = checkpoint(sys.argv[2])
+        # In one piece: launchers mix what ranks write.
+        sys.stdout.write(" ".join(["digests", *found]) + "\n")
+        sys.stdout.flush()
     else:
         losses, weights = train(sys.argv[1], sys.argv[2] == "exact")
         if pb.distributed.rank() == 0:

@@ -41,6 +41,23 @@ def check_pieces(start, ranks):
     assert "".join(found.stdout.split()) == "same" * ranks
 
 
+def check_checkpoints(start, folder):
+    """Checks that 1, 2 and 4 ranks read, bit for bit, what other numbers of them have written."""
+    before = None
+    for number, ranks in enumerate((2, 4, 1, 2), 1):
+        found = start(ranks, AGREEMENT, "checkpoint", str(folder))
+        assert found.returncode == 0, found.stderr
+        words = found.stdout.replace("digests", " digests ").split()
+        lines = {tuple(words[i + 1 : i + 3]) for i, word in enumerate(words) if word == "digests"}
+        assert len(lines) == 1, found.stdout
+        ((begun, ended),) = lines
+        assert before in (None, begun)
+        before = ended
+        saved = folder / f"ckpt-{number}"
+        assert len(list(saved.glob("*.safetensors"))) == ranks
+        assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
 def meeting(ranks: int) -> dict[str, str]:
     """Returns the variables that torchrun would set for so many ranks."""
     with socket.socket() as free:

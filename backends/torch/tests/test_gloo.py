@@ -64,6 +64,11 @@ def test_exact_sums_have_the_bits_of_one_process_that_adds_pieces_in_pairs(ranks
     on_ranks.check_pieces(start, ranks)
 
 
+@pytest.mark.slow
+def test_checkpoints_that_ranks_write_together(tmp_path):
+    on_ranks.check_checkpoints(start, tmp_path / "saved")
+
+
 FAILURES = {
     "raise ValueError('bad')": "ValueError: bad",
     "os._exit(0)": "ended while others wait for it",

@@ -26,6 +26,7 @@ PROGRAM = """
     import pullback as pb
 
     folder, kind, victim, when, amid = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:6])
+    sharded = sys.argv[7] == "sharded"
     kind = kind if not (folder / "failed").exists() else "none"
     pb.distributed.init()
     rank = pb.distributed.rank()
@@ -87,8 +88,9 @@ PROGRAM = """
     pb.random.seed(1)
     model = pb.Sequential([pb.layers.Dense(16, activation="tanh"), pb.layers.Dropout(0.2),
                            pb.layers.Dense(3)])
-    model.compile("adam", "sparse_softmax_cross_entropy", ["accuracy"], distributed=True)
-    save = pb.callbacks.Checkpoint(folder / "saved", resume=True, every_steps=3)
+    optimizer = pb.distributed.DataParallel(pb.optimizers.Adam(), shard_slots=sharded)
+    model.compile(optimizer, "sparse_softmax_cross_entropy", ["accuracy"], distributed=True)
+    save = pb.callbacks.Checkpoint(folder / "saved", resume=True, every_steps=3, sharded=sharded)
     history = model.fit(x, y, batch_size=16, epochs=int(sys.argv[6]), callbacks=[save, Fails()],
                         verbose=False)
     if rank == 0:
@@ -122,9 +124,13 @@ def whole(program, tmp_path_factory):
     return losses
 
 
-def launch(program, folder, ranks, *options, kind="none", victim=0, when=0, amid=0, epochs=EPOCHS):
+def launch(
+    program, folder, ranks, *options,
+    kind="none", victim=0, when=0, amid=0, epochs=EPOCHS, checkpoints="whole",
+):  # fmt: skip
     command = [sys.executable, "-P", "-m", "pullback", "launch", "-n", str(ranks), *options]
     command += [str(program), str(folder), kind, *map(str, (victim, when, amid, epochs))]
+    command += [checkpoints]
     # The shell's number is that of the command, which takes its place.
     shell = ["sh", "-c", 'LAUNCHER=$$ exec "$@"', "sh"]
     found = subprocess.run(
@@ -140,9 +146,10 @@ def losses_of(found):
     return [float(number) for number in lines[-1][1:]]
 
 
-def check_failure(program, folder, whole, kind, ranks, victim, when, amid, resumed):
+def check_failure(program, folder, whole, kind, ranks, victim, when, amid, resumed, checkpoints):
     """Fails one run, resumes it on other ranks, and compares it with the undisturbed one."""
     case = {"kind": kind, "victim": victim, "when": when, "amid": amid}
+    case["checkpoints"], then = checkpoints
     found = launch(program, folder, ranks, **case)
     told = f"{case} on {ranks}, resumed on {resumed}: {found.returncode}\n{found.stderr}"
     assert (folder / "failed").exists(), told
@@ -157,10 +164,15 @@ def check_failure(program, folder, whole, kind, ranks, victim, when, amid, resum
         "exit 3": "status 3", "leave": f"rank {victim} has ended", "raise": "ZeroDivisionError",
         "disk": "No space left", "term": "KeyboardInterrupt",
     }.get(kind, "KeyboardInterrupt")  # fmt: skip
+    together = amid and case["checkpoints"] == "sharded"  # any rank may tell of the failure
+    if together and kind == "leave":
+        cause = "SystemExit"
     assert cause in last, told
-    if kind not in ("leave", "ctrl-c", "ctrl-c to one", "term"):
+    if together and kind in ("disk", "raise", "leave"):
+        assert f"rank {victim} on " in last, told
+    elif kind not in ("leave", "ctrl-c", "ctrl-c to one", "term"):
         assert last.startswith(f"pullback: rank {victim} on "), told
-    again = launch(program, folder, resumed)
+    again = launch(program, folder, resumed, checkpoints=then)
     assert again.returncode == 0, told + again.stderr
     losses, wanted = losses_of(again), whole(resumed)
     if resumed == ranks:
@@ -171,14 +183,19 @@ def check_failure(program, folder, whole, kind, ranks, victim, when, amid, resum
 
 
 def drawn(seed):
-    """A failure at random: amid a checkpoint in a third of all, which rank 0 writes."""
+    """A failure at random: amid a checkpoint in a third of all, which rank 0 writes or all do."""
     rng = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]
     ranks = rng.choice((2, 2, 3, 4))
     amid = rng.randint(1, 24) if kind == "disk" or rng.random() < 1 / 3 else 0
     when = 3 * rng.randint(1, 5) if amid else rng.randint(1, 4 * EPOCHS - 1)
     victim = 0 if amid else rng.randrange(ranks)
-    return kind, ranks, victim, when, amid, rng.choice((ranks, ranks, 1, 2, 4))
+    resumed = rng.choice((ranks, ranks, 1, 2, 4))
+    checkpoints, then = (rng.choice(("whole", "sharded")) for _ in range(2))
+    if amid and checkpoints == "sharded":
+        victim = rng.randrange(ranks)
+        amid = 1 + amid % 8 if victim else amid  # they open fewer files than rank 0
+    return kind, ranks, victim, when, amid, resumed, (checkpoints, then)
 
 
 @pytest.mark.parametrize("seed", range(len(KINDS)))

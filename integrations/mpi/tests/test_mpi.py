@@ -111,6 +111,10 @@ def test_exact_sums_have_the_bits_of_one_process_that_adds_pieces_in_pairs(ranks
     on_ranks.check_pieces(start, ranks)
 
 
+def test_checkpoints_that_ranks_write_together(tmp_path):
+    on_ranks.check_checkpoints(start, tmp_path / "saved")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_one_rank_saves_and_ends_all(number, program, tmp_path):
     path = program(f"""

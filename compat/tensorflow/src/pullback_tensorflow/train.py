@@ -347,10 +347,15 @@ class Checkpoint(checkpoints.Checkpoint):
     """
 
     def save(
-        self, file_prefix: str | os.PathLike[str], session: Any = None, *, step: int | None = None
+        self,
+        file_prefix: str | os.PathLike[str],
+        session: Any = None,
+        *,
+        step: int | None = None,
+        sharded: bool = False,
     ) -> str:
         """Saves to the prefix with a number, and returns the path."""
-        return super().save(file_prefix, step=step)
+        return super().save(file_prefix, step=step, sharded=sharded)
 
     def restore(self, save_path: str | os.PathLike[str] | None, *, partial: bool = True) -> Status:  # type: ignore[override]
         """Restores what the file has; does nothing for None."""

@@ -1,4 +1,4 @@
-"""What ranks do together that save one checkpoint: all have done it, or it fails on all of them."""
+"""Ranks that save one checkpoint together: a step of it succeeds on all of them or fails on all."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -187,6 +188,11 @@ class DataParallel(OptimizerWrapper):
         version = slots.version
         own = owners.kept(slots)
         self.optimizer.make_slots(owners.variables)
+        # A slot with a sum of gradients counts while the sum is one for the next step.
+        flags = bytes(slots.is_summed(variable) for variable in owners.variables)
+        for summed in current().gather("gives all ranks its slots", flags):
+            for variable in itertools.compress(owners.variables, summed):
+                slots.begin_sum(variable)
         with paused():
             for root in range(size()):
                 theirs = [v for v in owners.variables if owners.known[id(v)] == root]

@@ -136,7 +136,7 @@ class World:
         )
 
     def gather(self, does: str, data: bytes) -> list[bytes]:
-        """What each rank gave, by rank; they give as many bytes as they like.
+        """The bytes that each rank gave, by rank; they give as many as they like.
 
         Raises:
             CommunicationError: if the ranks do not all do this now.
