@@ -5,8 +5,8 @@
 Each of 52 steps, every fourth with 6 items of 16, prints the mean loss of its epoch so far; the
 last line is a digest of all weights. `pieces` in place of a model's name compares bits: steps on
 ranks that add exactly, and those that one process makes of the gradients of as many pieces.
-`checkpoint FOLDER` goes on from the newest checkpoint there, prints a digest of what it has read,
-and saves the next one, of which each rank writes a part.
+`checkpoint FOLDER` goes on from the newest checkpoint there, prints digests of what it has read and
+of the next one, and saves that: each rank writes a part.
 """
 
 from __future__ import annotations
