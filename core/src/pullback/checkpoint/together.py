@@ -24,6 +24,10 @@ T = TypeVar("T")
 SMALL = 1 << 16
 
 
+class FailedElsewhere(ValueError):
+    """The failure of another rank."""
+
+
 def several() -> World | None:
     """Returns the ranks of this program; None if there is one."""
     from pullback.distributed.world import current
@@ -46,7 +50,7 @@ def together(ranks: World | None, does: str, action: Callable[[], T]) -> list[T]
 
     Raises:
         BaseException: what this rank has raised, when all ranks have come.
-        ValueError: if another one has failed; it names the rank and the cause.
+        FailedElsewhere: if another one has failed; it names the rank and the cause.
     """
     if ranks is None:
         return [action()]
@@ -63,7 +67,7 @@ def together(ranks: World | None, does: str, action: Callable[[], T]) -> list[T]
         raise failure
     for rank, other in enumerate(found):
         if "failure" in other:
-            raise ValueError(f"rank {rank} {other['failure']}")
+            raise FailedElsewhere(f"rank {rank} {other['failure']}")
     return [other["result"] for other in found]
 
 
@@ -84,7 +88,7 @@ def agreed(
 
     try:
         name = together(ranks, "saves a checkpoint", make)[0]
-    except ValueError as error:
+    except FailedElsewhere as error:
         raise errors.CheckpointError(f"nothing was saved: {error}") from None
     path, found = made[0]
     return path.with_name(name), found
