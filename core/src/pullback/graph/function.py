@@ -11,6 +11,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from pullback import _hints, errors
+from pullback._codegen.lines import depth_of_program, line_of_traceback
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._locks import process_lock
@@ -25,7 +26,6 @@ from pullback.graph.found import (
     holds_arrays,
 )
 from pullback.graph.graph import Graph
-from pullback.graph.host import depth_of_program, line_of_traceback
 from pullback.graph.program import MISS, Program
 from pullback.graph.signature import (
     NUMBERS,
@@ -83,6 +83,7 @@ class Function(Caller, Generic[P, R]):
         #: True when there are signatures for which no program is made.
         self._full = False
         self._overwrites = ""  # what it changes that it reads
+        self._asks = False  # whether a warning has said what it asks the outer world
         #: The programs for calls that a tape outside records.
         self._taped: _Taped | None = None
 
@@ -390,6 +391,10 @@ class Function(Caller, Generic[P, R]):
             return result
         entry.programs = [program, *entry.programs]
         self.prefer(program.run)
+        if program.outer and not self._asks:
+            said = f"{self._name} {' and '.join(program.outer)}. Its program has what that gave, "
+            self._warn(f"{said}not what it gives later: do it before the call, and pass the result")
+        self._asks |= bool(program.outer)
         return result
 
     def _trace(self, signature: Signature, *, commit: bool) -> tuple[Any, Program]:

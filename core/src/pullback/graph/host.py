@@ -1,30 +1,30 @@
-"""Guards, and what a trace asks of objects without running anybody's code; lines of programs."""
+"""Guards, and what a trace asks of objects without running anybody's code."""
 
 from __future__ import annotations
 
 import array
 import contextvars
+import datetime
 import functools
+import gc
 import io
 import itertools
-import linecache
 import operator
 import os
 import re
 import struct
 import sys
+import threading
 import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
     EllipsisType,
-    FrameType,
     FunctionType,
     GetSetDescriptorType,
     MappingProxyType,
@@ -47,10 +47,6 @@ from pullback.dtypes import DType
 from pullback.plugins.records import Native
 from pullback.tensor import Tensor
 
-#: Frames of files below this folder are the framework's, and those of generated code.
-_FRAMEWORK = str(Path(__file__).parents[1]), "<pullback "
-
-
 #: Containers that are compared item by item.
 CONTAINERS: tuple[Any, ...] = (
     *(list, dict, set, tuple, frozenset, deque, MappingProxyType),
@@ -58,6 +54,8 @@ CONTAINERS: tuple[Any, ...] = (
 )
 #: Those of them that can be changed.
 CHANGEABLE = (list, dict, set, deque)
+#: The class of a row of an array with fields.
+RECORD = np.dtype([("", "i1")]).type
 #: Types of which no operation reads anything of the user's.
 INERT = {Tensor, bool, int, float, str, NoneType}
 #: Types whose values `same` compares; booleans are one object each.
@@ -99,7 +97,9 @@ def is_plain(value: object) -> bool:
 
 def is_plain_type(kind: type) -> bool:
     """The same for a class."""
-    return kind in _VALUES or issubclass(kind, (Device, np.generic))
+    if issubclass(kind, np.generic):
+        return not issubclass(kind, RECORD)  # which can be changed
+    return kind in _VALUES or issubclass(kind, Device)
 
 
 def is_a(value: object, kinds: Any) -> TypeGuard[Any]:
@@ -192,55 +192,6 @@ def host_array_of(value: object, dtype: DType) -> np.ndarray[Any, Any]:
     return np.asarray(number_of_dtype(value, dtype), dtype)
 
 
-def line_of_program() -> str:
-    """The innermost line that runs now and is not the framework's: "train.py:12"."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = _PROGRAMS[frame.f_code.co_filename]
-        if name:
-            return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
-
-
-_MANY_FILES = 1 << 12
-
-
-class _Programs(dict[str, str]):
-    """The names of files without their folders; "" for those of the framework."""
-
-    def __missing__(self, file: str) -> str:
-        name = "" if file.startswith(_FRAMEWORK) else file.rpartition(os.sep)[2]
-        if len(self) > _MANY_FILES:  # each function that is generated has one
-            self.clear()
-        self[file] = name
-        return name
-
-
-_PROGRAMS = _Programs()
-
-
-def depth_of_program() -> int:
-    """The number of frames of the framework that run now: `stacklevel` for a warning."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_FRAMEWORK):
-        depth, frame = depth + 1, frame.f_back
-    return depth
-
-
-def line_of_traceback(error: BaseException) -> str:
-    """The innermost line in an error's traceback that is not the framework's, with its text."""
-    line = ""
-    at = error.__traceback__
-    while at is not None:
-        file = at.tb_frame.f_code.co_filename
-        if not file.startswith(_FRAMEWORK):
-            text = linecache.getline(file, at.tb_lineno).strip()
-            line = f"{os.path.basename(file)}:{at.tb_lineno}" + f" ({text})" * bool(text)
-        at = at.tb_next
-    return line
-
-
 def kind_of_value(state: Any) -> Any:
     """The kind of the value of a host state: of numbers their type; of most else the value."""
     value = state.value
@@ -269,10 +220,15 @@ _CLEAR = (
     *(MemberDescriptorType, GetSetDescriptorType, types.CellType, types.GenericAlias),
     *(bytearray, memoryview, array.array, np.ndarray, np.ufunc, struct.Struct, re.Match),
     *(functools.partial, type(functools.cache(len)), weakref.ref, contextvars.ContextVar),
-    *(operator.attrgetter, operator.itemgetter, operator.methodcaller),
+    *(operator.attrgetter, operator.itemgetter, operator.methodcaller, types.SimpleNamespace),
 )
-#: What only changes an object, or tells it from others.
-_CHANGING = {"acquire", "release", "__enter__", "__exit__", "__init__", "__setattr__"}
+#: What only changes an object, or tells it from others; and calls, whose arguments are compared.
+_CHANGING = {
+    *("acquire", "release", "__enter__", "__exit__", "__init__", "__setattr__"),
+    *("__call__", "__class_getitem__"),
+}
+#: Functions in C without arguments that say how the process is now: they are called again.
+ASKING = (os.getcwd, os.getpid, sys.getrecursionlimit, threading.get_ident, gc.isenabled)
 
 
 class Unknown:
@@ -334,9 +290,36 @@ def has_own(owner: object, name: str) -> bool:
     return name in space_of(owner) or find(type(owner), name) is not None
 
 
-def bytes_of(array: np.ndarray[Any, Any]) -> bytes:
-    """The memory of an array, with what says how to read it."""
-    return repr((array.shape, array.dtype)).encode() + array.tobytes()
+def bytes_of(array: np.ndarray[Any, Any] | np.generic) -> bytes:
+    """The memory of an array or a record, with what says how to read it; past all subclasses."""
+    plain = np.ndarray.view(array, np.ndarray) if isinstance(array, np.ndarray) else array
+    return repr((plain.shape, plain.dtype)).encode() + plain.tobytes()
+
+
+def memory_of(value: object) -> bytes | None:
+    """The memory that an object of Python's library shares, such as a bytearray; or None."""
+    if in_python(type(value), "__buffer__"):
+        return None
+    try:
+        view = memoryview(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return view.tobytes()
+
+
+def is_pointer(kind: type) -> bool:
+    """Returns whether a class is one of pointers of ctypes, whose memory nobody compares."""
+    return any((base.__module__, base.__name__) == ("_ctypes", "_Pointer") for base in kind.__mro__)
+
+
+def subclasses_of(kind: type) -> tuple[type, ...]:
+    """The direct subclasses of a class."""
+    return (*type.__subclasses__(kind),)
+
+
+def names_in(value: object) -> tuple[str, ...]:
+    """The names that `dir` finds."""
+    return (*dir(value),)
 
 
 def space_of(owner: object) -> dict[str, Any]:
@@ -374,6 +357,8 @@ def putter(owner: object, name: Any) -> Callable[[], object]:
         except (AttributeError, ValueError):  # an empty slot, an empty cell
             return partial(_call_quietly, found.value.__delete__, owner)
         return partial(_call_quietly, found.value.__set__, owner, value)
+    if found is not None and type(found.value).__module__ == "_ctypes":
+        return items_putter(owner)
     space = space_of(owner)
     return partial(_put_item, space, name, space.get(name, ABSENT))
 
@@ -384,7 +369,14 @@ def items_putter(owner: Any) -> Callable[[], object]:
         return partial(owner.__setitem__, ..., owner.copy())
     if type(owner) in (bytearray, array.array):
         return partial(owner.__setitem__, slice(None), owner[:])
-    return tuple
+    memory = memory_of(owner)
+    return tuple if memory is None else partial(_put_memory, owner, memory)
+
+
+def _put_memory(owner: Any, memory: bytes) -> None:
+    with memoryview(owner) as view:
+        if not view.readonly:
+            view.cast("B")[:] = memory
 
 
 def _put_item(space: dict[Any, Any], name: object, value: object) -> None:
@@ -458,7 +450,7 @@ def hides_state(kind: type, name: str) -> bool:
         return False
     base = found.base
     compares: Any = base.__hash__
-    if (
+    if not is_pointer(base) and (
         base is object
         or compares not in (None, object.__hash__)
         or issubclass(base, _CLEAR)
@@ -480,6 +472,8 @@ def is_simple(key: object) -> bool:
     if isinstance(key, tuple) and kind is tuple:
         return all(map(is_simple, key))
     by_identity = object.__hash__, object.__eq__
+    if kind is slice:  # which gives another list each time
+        return False
     return is_plain(key) or (
         kind is not Unknown and (kind is type or (kind.__hash__, kind.__eq__) == by_identity)
     )
@@ -492,8 +486,15 @@ def key_of(key: object) -> Any:
     return key if type(key) is str else (type(key), key if is_plain(key) else id(key))
 
 
-# The framework, and other libraries ---------------------------------------------------------------
+# The outer world, the framework, and other libraries ----------------------------------------------
 
+CLOCK = "reads the clock"
+_CLOCKS = {
+    f"{name}{unit}"
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+    for unit in ("", "_ns")
+}
+_FILES = (open, os.open, os.stat, os.listdir, os.scandir)
 _GENERATORS = {("numpy.random", "Generator"), ("numpy.random", "RandomState"), ("random", "Random")}
 
 
@@ -553,6 +554,16 @@ def _plain(state: object) -> object:
     if isinstance(state, tuple):
         return tuple(map(_plain, state))
     return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def outer_of(function: BuiltinFunctionType) -> str:
+    """Says what a function in C does that no program does again; "" if nothing."""
+    owner = function.__self__
+    if is_a(owner, ModuleType) and owner.__name__ == "time" and function.__name__ in _CLOCKS:
+        return CLOCK
+    if is_a(owner, type) and issubclass(owner, datetime.date):
+        return CLOCK if function.__name__ in ("now", "utcnow", "today") else ""
+    return "opens a file" if any(function is each for each in _FILES) else ""
 
 
 @once_for_each

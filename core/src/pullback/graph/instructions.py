@@ -359,7 +359,8 @@ def _compare(state: Followed, frame: FrameType, operator: str) -> None:
     name = _COMPARED[operator.removeprefix("bool(").removesuffix(")")]
     for value, method in ((left, name), (right, _SWAPPED[name])):
         state.places.special(value, (f"__{method}__",))
-    state.hand_over([left, right])
+    found = state.places.compared([left, right])
+    state.push(Unknown(found) if found else UNKNOWN)
 
 
 @_effect_of("BINARY_OP")
@@ -513,7 +514,7 @@ def _match_keys(state: Followed, frame: FrameType, _: object) -> None:
 def _match_class(state: Followed, frame: FrameType, count: int) -> None:
     subject, kind, names = state.pops(3)
     places = state.places
-    places.kind_of(subject)
+    places.of_class(subject, kind)
     if is_a(kind, type):
         places.special(kind, ("__instancecheck__",))
         if is_a(subject, kind):
@@ -549,7 +550,7 @@ def _call_kw(state: Followed, frame: FrameType, count: int) -> None:
 
 @_effect_of("CALL")
 def _call(state: Followed, frame: FrameType, count: int) -> None:
-    names, state.names = state.names, ()  # the last arguments have them
+    names = state.names  # the last arguments have them
     first, second, *args = state.pops(count + 2)
     if _BEHIND:
         callee, owner = first, second
@@ -559,6 +560,7 @@ def _call(state: Followed, frame: FrameType, count: int) -> None:
         args = [owner, *args]
     at = len(args) - len(names)
     state.call(frame, callee, args[:at], args[at:])
+    state.names = ()
 
 
 @_effect_of("CALL_FUNCTION_EX")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import array
 import collections
 import contextlib
+import contextvars
 import functools
 import operator
 import sys
@@ -16,6 +16,7 @@ from types import (
     MethodType,
     MethodWrapperType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import Any
 
@@ -28,6 +29,7 @@ from pullback.graph.host import (
     CONTAINERS,
     HEAP_TYPE,
     LOST,
+    RECORD,
     Found,
     Guard,
     Unknown,
@@ -35,6 +37,7 @@ from pullback.graph.host import (
     contents,
     find,
     found_in,
+    hides_state,
     in_python,
     is_a,
     is_bare,
@@ -42,9 +45,11 @@ from pullback.graph.host import (
     is_framework,
     is_iterator,
     is_plain,
+    is_pointer,
     is_simple,
     items_putter,
     key_of,
+    memory_of,
     putter,
     replace,
     same,
@@ -75,6 +80,8 @@ class Places:
         self._candidates: dict[int, tuple[Any, ...]] = {}
         #: Lists, tuples and dicts that stand for arguments: their items alone are compared.
         self._lent: dict[int, tuple[Any, str]] = {}
+        #: What the function has asked the outer world, which no run of the program does.
+        self.outer: dict[str, None] = {}
         #: Functions from outside, by their code.
         self.functions: dict[Any, list[FunctionType]] = collections.defaultdict(list)
 
@@ -153,9 +160,7 @@ class Places:
                 f"reads the weak proxy {path}, which nothing compares",
                 "use weakref.ref, and call that",
             )
-        if is_a(value, (bytearray, memoryview, array.array)):
-            self.add((bytes, id(value)), bytes, (value,), bytes(value), what_is_in(path))
-        elif is_a(value, np.ndarray):
+        if is_a(value, (np.ndarray, RECORD)):
             if value.dtype.hasobject:
                 raise Break(
                     f"reads {path}, an array of Python objects, whose values cannot be compared",
@@ -175,6 +180,8 @@ class Places:
                 self.place(value, name, getattr(value, name))
         elif is_a(value, (BuiltinFunctionType, MethodWrapperType)):
             self.register(value.__self__, f"{path}.__self__")
+        elif (memory := memory_of(value)) is not None:
+            self.add((memory_of, id(value)), memory_of, (value,), memory, what_is_in(path))
         return value
 
     def function(self, function: FunctionType) -> None:
@@ -214,6 +221,12 @@ class Places:
             self._written.add((id(cell), "cell_contents"))
             if (id(cell), name) not in self._undo:
                 self._undo[id(cell), name] = putter(cell, "cell_contents")
+
+    def of_context(self, variable: contextvars.ContextVar[Any]) -> Any:
+        """Reads the value of a variable of context; `ABSENT` if it has none."""
+        value, path = variable.get(ABSENT), self.path(variable)
+        self.add((variable, "get"), variable.get, (ABSENT,), value, path)
+        return self.register(value, path)
 
     def name(self, space: dict[str, Any], builtins: dict[str, Any], name: str) -> Any:
         """Reads a global, or a builtin that no global hides."""
@@ -301,6 +314,29 @@ class Places:
             if kind.__flags__ & HEAP_TYPE and not is_framework(kind):
                 for name in names:
                     self.special_of(kind, name)
+            if not is_plain(each) and self.is_outside(each) and not is_iterator(each):
+                self.reject_state(each, names)
+
+    def reject_state(self, value: object, names: Iterable[str]) -> None:
+        """Ends the trace where code in C reads of an object what no guard compares.
+
+        Args:
+            value: the object.
+            names: methods; Python calls one of them.
+        """
+        kind = type(value)
+        is_compared = not is_pointer(kind) and any(
+            (function, id(value)) in self._guards for function in (memory_of, bytes_of)
+        )
+        for name in names:
+            is_special = name.startswith("__")
+            if hides_state(kind, name) and not (is_special and is_compared):
+                what = self.path(value) if is_special else f"{self.path(value)}.{name}"
+                raise Break(
+                    f"{'reads' if is_special else 'calls'} {what}, whose results may change",
+                    f"{'read' if is_special else 'call'} it before, and pass the result as an "
+                    "argument",
+                )
 
     # Items -------------------------------------------------------------------------------------
 
@@ -344,6 +380,24 @@ class Places:
         if outside:
             self._candidates[id(container)] = result
         return result
+
+    def compared(self, values: Iterable[object]) -> tuple[Any, ...]:
+        """Reads what `==` in C reads of values: the items of containers, and of namespaces all."""
+        parts = [part for value in values for part in seen_of(value)]
+        found = tuple(x for part in parts for x in self.given(part))
+        seen = {id(part) for part in parts}
+        for part in parts:  # which grows
+            inner: Iterable[Any] = ()
+            if is_a(part, SimpleNamespace):
+                inner = space_of(part).values()
+                if self.is_outside(part):
+                    self.whole(self.register(space_of(part), f"vars({self.path(part)})"))
+            elif is_a(part, CONTAINERS):
+                inner = contents(part)
+            new = [x for x in inner if not is_plain(x) and id(x) not in seen]
+            seen.update(map(id, new))
+            parts += new
+        return found
 
     # Code that is not followed -------------------------------------------------------------------
 
@@ -389,8 +443,16 @@ class Places:
                 found += self.given(part, deep=deep, seen=seen)
         elif is_a(value, (MethodType, BuiltinFunctionType, MethodWrapperType)):
             found += self.given(value.__self__, deep=deep, seen=seen)
+        elif is_a(value, np.ndarray) and value.dtype.hasobject:
+            found += self.outside_of(value.flat)
         elif is_a(value, FunctionType) or is_a(value, np.ndarray):
             pass
+        elif is_a(value, contextvars.ContextVar):
+            found += [x for x in (self.of_context(value),) if self.is_outside(x)]
+        elif is_a(value, contextvars.Context):
+            raise Break(
+                "reads what a copy of the context holds", "call get() of the variables of context"
+            )
         elif outside and is_iterator(value):
             raise Break(
                 f"takes values from the iterator {self.path(value)}",

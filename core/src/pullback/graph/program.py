@@ -105,11 +105,12 @@ class Program:
         self.seconds = 0.0
         #: What the function changes that it reads: a run would not.
         self.overwrites: list[str] = []
+        #: What the traced call has asked the outer world, such as the clock.
+        self.outer: list[str] = []
         #: Programs are numbered in the order in which they are made.
         self.number = 0
         self.changes = changes
         returned = Returned(capture, results)
-        self.recorded_calls = len(capture.trace._calls)
         self.joint: Joint | None = None
         if derivative is None:
             self.graph: Graph = simplify(capture.graph_of(returned.outputs))

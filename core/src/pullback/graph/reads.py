@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import contextvars
 import functools
 import gc
 import operator
+import os
+import sys
 import threading
 import types
 import weakref
@@ -17,6 +20,7 @@ from typing import Any
 from pullback._symbols import Break, HostNumber
 from pullback.graph.host import (
     ABSENT,
+    ASKING,
     CONTAINERS,
     FRAMEWORK,
     HEAP_TYPE,
@@ -28,7 +32,6 @@ from pullback.graph.host import (
     has,
     has_drawn,
     has_own,
-    hides_state,
     in_python,
     is_a,
     is_bare,
@@ -38,9 +41,11 @@ from pullback.graph.host import (
     is_plain,
     is_simple,
     key_of,
+    names_in,
     seen_of,
     space_of,
     state_of,
+    subclasses_of,
 )
 from pullback.graph.places import Places
 
@@ -50,6 +55,10 @@ _UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _CALLED = (*_BOUND, *_UNBOUND)
 #: Modules whose functions in C read of objects only what they find by special methods.
 _SHALLOW = {"builtins", "_operator", "itertools", "_functools", "_collections", "math"}
+#: What code in C reads an attribute with.
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+#: Methods in C of containers that compare items.
+_COMPARING = {"index", "count", "remove", "__contains__", "__eq__", "__ne__"}
 #: Methods in C that add to a container, and read nothing of it.
 _ADDING = {"append", "appendleft", "extend", "add", "update", "__setitem__", "__init__"}
 
@@ -74,6 +83,8 @@ class Reads(Places):
         kind = type(owner)
         if type(owner) is Unknown:
             self.check(owner)
+            if name == "__class__" and owner.kind is not None and not owner.candidates:
+                return owner.kind
             values = [self.attribute(candidate, name) for candidate in owner.candidates]
             if owner.kind is not None:
                 values.append(self.entry(owner.kind, name, find(owner.kind, name)))
@@ -103,7 +114,10 @@ class Reads(Places):
         if found is None:
             if outside and is_a(owner, threading.local) and hasattr(owner, name):
                 return self.place(owner, name, getattr(owner, name))
-            if outside:
+            if outside and is_a(owner, threading.local):
+                key = hasattr, id(owner), name
+                self.add(key, hasattr, (owner, name), False, f"{self.path(owner)}.{name}")
+            elif outside:
                 key = has_own, id(owner), name
                 self.add(key, has_own, (owner, name), False, f"{self.path(owner)}.{name}")
             if kind.__flags__ & HEAP_TYPE:
@@ -203,6 +217,8 @@ class Reads(Places):
             self.special_of(form, "__get__")
             return Unknown((owner,) if outside else ())
         given = value.__get__(owner, kind)
+        if outside and is_plain(given):
+            return self.place(owner, name, given)
         return self.register(given, f"{self.path(owner)}.{name}") if outside else given
 
     def _bound_to_class(self, value: Any, owner: type, path: str) -> Any:
@@ -309,8 +325,7 @@ class Reads(Places):
                 self.add(place, operator.contains, (container, key), has, path)
                 return
         self.special(container, ("__contains__", "__iter__", "__getitem__"))
-        self.given(container)
-        self.given(key)
+        self.compared([container, key])
 
     # Calls -------------------------------------------------------------------------------------
 
@@ -338,8 +353,21 @@ class Reads(Places):
         elif is_a(callee, weakref.ref):
             self.add((callee, id(callee)), callee, (), callee(), self.path(callee))
             return self.register(callee(), f"{self.path(callee)}()")
+        elif callee is contextvars.copy_context:
+            return callee()
+        elif callee is __import__ and args and type(args[0]) is str and len(args) == 1:
+            modules = self.register(sys.modules, "sys.modules")
+            self.item(modules, args[0])
+            return self.item(modules, args[0].partition(".")[0])
         elif any(callee is each for each in _MAKING) and all(map(is_plain, args)):
             return callee(*args)
+        elif any(callee is each for each in ASKING) and not args and not named:
+            self.add((callee, ()), callee, (), callee(), f"{callee.__name__}()")
+        elif callee is os.urandom:
+            raise Break(
+                "draws random numbers from os.urandom",
+                "draw with pb.random or a pb.Generator, or pass the numbers as arguments",
+            )
         return self._handed(callee, name, args, named)
 
     def _handed(self, callee: Any, name: str, args: list[Any], named: Any) -> Unknown:
@@ -366,6 +394,15 @@ class Reads(Places):
             return Unknown(self.outside_of([found, *args])) if type(found) is Unknown else found
         if is_a(owner, CONTAINERS) and name == "__getitem__":
             return self.item(owner, first, plain=True)
+        if is_a(owner, CONTAINERS) and name in _COMPARING:
+            self.compared([owner, *args])
+        if is_a(owner, type) and name == "__subclasses__":
+            found = subclasses_of(owner)
+            what = f"the subclasses of {owner.__name__}"
+            self.add((subclasses_of, id(owner)), subclasses_of, (owner,), found, what)
+            return Unknown(found)
+        if name == "__get__" and is_a(owner, _DESCRIPTORS) and is_a(first, owner.__objclass__):
+            return self._described(first, owner.__name__, Found(owner.__objclass__, owner))
         if is_a(owner, CONTAINERS) and name in _ADDING:
             self.snapshot(owner)
             return Unknown(tuple(x for a in args for x in self.given(a)))
@@ -375,26 +412,18 @@ class Reads(Places):
             return self.attribute(owner, first, plain=True)
         if name == "__setattr__" and type(first) is str:
             return self._setattr(owner, first, None)
+        if is_a(owner, contextvars.Context) and name == "run":
+            return Unknown(tuple(x for arg in args for x in self.given(arg)))
         if is_a(owner, contextvars.ContextVar) and name == "get":
-            given = owner.get(ABSENT)
-            self.add((owner, "get"), owner.get, (ABSENT,), given, self.path(owner))
-            self.register(given, self.path(owner))
+            given = self.of_context(owner)
             return Unknown(self.outside_of(args)) if given is ABSENT else given
         return NotImplemented
 
     def _reject_state(self, owner: object, name: str) -> None:
         """Ends the trace where a method in C reads what no guard compares."""
         for each in seen_of(owner):
-            if (
-                self.is_outside(each)
-                and not is_a(each, type)
-                and hides_state(type(each), name)
-                and generator_of(each) is None
-            ):
-                raise Break(
-                    f"calls {self.path(each)}.{name}, whose results may change",
-                    "call it before, and pass the result as an argument",
-                )
+            if self.is_outside(each) and not is_a(each, type) and generator_of(each) is None:
+                self.reject_state(each, (name,))
 
     def _draw(self, value: object, callee: object) -> None:
         """Notes the state of a generator of random numbers that a call may draw from."""
@@ -453,7 +482,37 @@ class Reads(Places):
         if type(value) is HostNumber:
             raise Break("compares types with those of numbers")
         self.kind_of(value)
-        return Unknown() if is_a(value, Unknown) else type(value)
+        if is_a(value, Unknown):
+            return Unknown() if value.candidates or value.kind is None else value.kind
+        return type(value)
+
+    def of_class(self, value: object, kinds: object) -> Any:
+        """Reads whether an object is of a class, or of one of some."""
+        self.kind_of(value)
+        return self._issubclass(Unknown(tuple(map(type, seen_of(value)))), kinds)
+
+    def _issubclass(self, value: object, kinds: object) -> Any:
+        for kind in seen_of(value):
+            if is_a(kind, type) and kind.__flags__ & HEAP_TYPE and not is_framework(kind):
+                key = getattr, id(kind), "__mro__"
+                self.add(key, getattr, (kind, "__mro__"), kind.__mro__, f"{kind.__name__}.__mro__")
+        classes = [each for kind in seen_of(kinds) for each in _classes_in(kind)]
+        if any(is_a(kind, abc.ABCMeta) for kind in classes):
+            token = abc.get_cache_token()
+            self.add(abc, abc.get_cache_token, (), token, "what ABCMeta.register was told")
+        return Unknown()
+
+    def _callable(self, value: object) -> Any:
+        self.kind_of(value)
+        self.special(value, ("__call__",))
+        return Unknown()
+
+    def _dir(self, value: object) -> Any:
+        for each in seen_of(value):
+            if self.is_outside(each) and not in_python(type(each), "__dir__"):
+                what = f"the names in {self.path(each)}"
+                self.add((dir, id(each)), names_in, (each,), names_in(each), what)
+        return Unknown()
 
     def kind_of(self, value: object, *_: object) -> Any:
         """Reads the class of an object."""
@@ -484,13 +543,23 @@ _EXACT: dict[Any, Callable[..., Any]] = {
     object.__getattribute__: Reads._getattribute,
     vars: Reads._vars,
     type: Reads._type,
-    isinstance: Reads.kind_of,
+    isinstance: Reads.of_class,
+    issubclass: Reads._issubclass,
+    callable: Reads._callable,
+    dir: Reads._dir,
     len: Reads._length,
     bool: Reads._length,
     id: Reads._nothing,
-    callable: Reads._nothing,
     operator.getitem: Reads.item,
 }
+
+
+def _classes_in(kinds: object) -> Iterable[object]:
+    """The classes of what `isinstance` takes: a class, a union, or tuples of these."""
+    parts = kinds if is_a(kinds, tuple) else getattr(kinds, "__args__", None)
+    if parts is None or is_a(kinds, type):
+        return (kinds,)
+    return [each for part in parts for each in _classes_in(part)]
 
 
 def _getattribute_of(kind: type) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from pullback import errors
+from pullback._codegen.lines import line_of_program
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.choice import kernel_of
 from pullback._dispatch.plan import Converting, table_of, widens
@@ -38,7 +39,6 @@ from pullback.graph.graph import (
     Operand,
     Value,
 )
-from pullback.graph.host import line_of_program
 from pullback.graph.passes.simplify import body_of
 from pullback.plugins.backend import Backend
 from pullback.plugins.records import Kernel, Native

@@ -226,7 +226,7 @@ def _traced_once(
             capture.commit()
         else:
             capture.undo()
-        program.overwrites = places.changed
+        program.overwrites, program.outer = places.changed, [*places.outer]
         if not commit and (outside is None or program.overwrites):
             places.take_back()
     except Exception as error:

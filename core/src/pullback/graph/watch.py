@@ -11,19 +11,30 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import gc
 import inspect
 import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, GeneratorType, MethodType, TracebackType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    TracebackType,
+)
 from typing import Any
 
 import numpy as np
 
 from pullback._dispatch.recording import LOCAL
+from pullback._symbols import Break
 from pullback.graph.host import (
+    CLOCK,
     IMPORTS,
     INERT,
     LOST,
@@ -35,8 +46,11 @@ from pullback.graph.host import (
     is_a,
     is_foreign_array,
     is_framework_code,
+    is_input,
     is_iterator,
     is_plain,
+    key_of,
+    outer_of,
 )
 from pullback.graph.instructions import NULL, steps_of, super_of
 from pullback.graph.reads import Reads
@@ -53,6 +67,10 @@ _FRAMEWORK: dict[int, tuple[CodeType, Chains]] = {}
 #: look sets aside all that is alive then.
 _FROZEN: weakref.WeakKeyDictionary[CodeType, list[weakref.ref[FunctionType]]]
 _FROZEN = weakref.WeakKeyDictionary()
+#: Modules that open files to show lines of programs.
+_QUIET = {"linecache", "tokenize", "traceback", "warnings", "inspect"}
+#: What `functools.lru_cache` gives.
+_CACHED = type(functools.cache(len))
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -369,6 +387,14 @@ class Followed:
         if callee is globals:
             self.push(places.register(frame.f_globals, "globals()"))
             return
+        if callee is sys._getframe and not is_library(frame.f_globals):
+            raise Break(
+                "reads frames of the interpreter", "read what they hold before, and pass that"
+            )
+        if type(callee) is BuiltinFunctionType and (done := outer_of(callee)):
+            self._note(done, frame)
+        if is_a(callee, _CACHED) and len(named) == len(self.names):
+            self._ask_cache(callee, args, dict(zip(self.names, named, strict=True)))
         if type(callee) is FunctionType:
             self.callee = callee
             if is_framework_code(callee.__code__, callee.__globals__):
@@ -388,6 +414,33 @@ class Followed:
             self.direct = kind is not Unknown and in_python(kind, "__call__")
         places.special(callee, ("__call__",))
         self.push(places.called(callee, args, named))
+
+    def _note(self, done: str, frame: FrameType) -> None:
+        """Notes what the function asks the outer world, unless Python's library does for itself."""
+        at: FrameType | None = frame
+        if is_library(frame.f_globals) and (
+            done == CLOCK or frame.f_globals.get("__name__") in _QUIET
+        ):
+            return
+        while at is not None and is_library(at.f_globals):
+            at = at.f_back
+        if at is not None:
+            self.places.outer[f"{done} at {Path(at.f_code.co_filename).name}:{at.f_lineno}"] = None
+
+    def _ask_cache(self, callee: Any, args: list[Any], named: dict[str, Any]) -> None:
+        """Has the result that a call finds in the cache of a function compared from now on."""
+        if any(is_a(value, Unknown) or is_input(value) for value in (*args, *named.values())):
+            return
+        call, hits = functools.partial(callee, *args, **named), callee.cache_info().hits
+
+        def found(at: int) -> None:
+            if self.steps[at][3] is None and callee.cache_info().hits > hits:
+                path = f"the result of {callee.__name__}"
+                result = self.stack[-1] = self.places.register(call(), path)
+                key = callee, *map(key_of, args), *named, *map(key_of, named.values())
+                self.places.add(key, call, (), result, path)
+
+        self.branch = found
 
     def joined(self, values: list[Any]) -> Unknown:
         """A new object that holds these."""

@@ -19,12 +19,12 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback._array_methods import ArrayMethods
+from pullback._codegen.lines import line_of_program
 from pullback._dispatch.recording import capturing
 from pullback._numpy.ufuncs import UFUNCS
 from pullback._tree import leaves, like, mapped
 from pullback.dtypes import DType, DTypeLike
 from pullback.graph.eval_shape import TensorSpec, shapes_and_reads
-from pullback.graph.host import line_of_program
 from pullback.shapes import as_int
 from pullback.spec import OPS
 from pullback.tensor import Tensor

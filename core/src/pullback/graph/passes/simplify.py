@@ -37,16 +37,6 @@ def simplify(graph: Graph, *, any_layout: bool = False) -> Graph:
         graph = drop_dead(shorter)
 
 
-def common_subexpressions(graph: Graph) -> Graph:
-    """Calls of one op with equal attributes on the same values become one call."""
-    return _without(graph, _Alike())
-
-
-def drop_identities(graph: Graph) -> Graph:
-    """Calls whose result is their input are left out, such as a reshape to the same shape."""
-    return _without(graph, _identity)
-
-
 def drop_identity_elements(graph: Graph, *, any_layout: bool = False) -> Graph:
     """Calls with the identity element of their op, such as products with 1, are left out.
 
