@@ -66,6 +66,8 @@ CASES = [
     (SPACES, "(1.0 if a in {'l': b}.values() else 2.0)", "b.k = 3.0", "a.k = 3.0"),
     (SPACES + "l = [b]", "(1.0 + l.count(a))", "b.k = 3.0", "l.append(a)"),
     (SPACES + "a.l = [1.0]\nb.l = [1.0]", "(1.0 if a == b else 2.0)", "b.l[0] = 3.0"),
+    ("import decimal", "decimal.localcontext().__enter__().prec", "decimal.getcontext().prec = 9"),
+    (OBJECT + "l = [O]", "sum(c.k for c in l)", "O.k = 3.0"),
     (OBJECT, "(1.0 if callable(o) else 2.0)", "O.__call__ = lambda self: 1"),
     (OBJECT, "len(dir(o))", "o.j = 3.0", "O.i = 3.0"),
     (OBJECT, "O().__class__.k", "O.k = 3.0"),

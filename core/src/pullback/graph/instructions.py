@@ -229,8 +229,14 @@ def _load_two(state: Followed, frame: FrameType, names: tuple[str, str]) -> None
 @_effect_of("STORE_FAST_LOAD_FAST")
 def _store_and_load(state: Followed, frame: FrameType, names: tuple[str, str]) -> None:
     stored, loaded = names
-    value = state.pop()
-    state.push(value if stored == loaded else frame.f_locals.get(loaded, UNKNOWN))
+    state.pop()
+    state.push(UNKNOWN if stored == loaded else frame.f_locals.get(loaded, UNKNOWN))
+
+    def branch(_: int) -> None:
+        state.stack[-1] = frame.f_locals.get(loaded, UNKNOWN)
+
+    if stored == loaded:  # which it has when the instruction has run
+        state.branch = branch
 
 
 @_effect_of("STORE_DEREF")

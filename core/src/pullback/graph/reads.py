@@ -55,6 +55,8 @@ _UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _CALLED = (*_BOUND, *_UNBOUND)
 #: Modules whose functions in C read of objects only what they find by special methods.
 _SHALLOW = {"builtins", "_operator", "itertools", "_functools", "_collections", "math"}
+#: Where functions in C are that read the settings of decimals.
+_DECIMAL = ("decimal", "_decimal")
 #: What code in C reads an attribute with.
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 #: Methods in C of containers that compare items.
@@ -381,7 +383,7 @@ class Reads(Places):
             self.snapshot(value)
             self._draw(value, callee)
         deep = _is_deep(callee, name) or any(map(_gets_attributes, args))
-        if is_a(callee, (types.BuiltinFunctionType, type)) and callee.__module__ == "decimal":
+        if is_a(callee, (types.BuiltinFunctionType, type)) and callee.__module__ in _DECIMAL:
             self.decimals()
         found = tuple(x for value in values for x in self.given(value, deep=deep))
         return Unknown(found, callee if is_a(callee, type) else None)

@@ -71,6 +71,7 @@ _FROZEN = weakref.WeakKeyDictionary()
 _QUIET = {"linecache", "tokenize", "traceback", "warnings", "inspect"}
 #: What `functools.lru_cache` gives.
 _CACHED = type(functools.cache(len))
+_OPTIMIZED = inspect.CO_OPTIMIZED
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -198,6 +199,12 @@ class Followed:
         #: What to do when the place of the next instruction is known.
         self.branch: Callable[[int], None] | None = None
         code = frame.f_code
+        if sys.version_info[:2] == (3, 12) and code.co_varnames and not code.co_flags & _OPTIMIZED:
+            # This Python forgets the names of the comprehension when it is asked for any.
+            raise Break(
+                "has a comprehension in a class or in the text of exec",
+                "write a loop there, or make the class outside of the function",
+            )
         self._first, self.steps = steps_of(code)
         self._is_seen = False
         #: The functions from outside that the frame may run.
