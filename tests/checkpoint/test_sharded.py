@@ -15,6 +15,7 @@ import pytest
 
 import pullback as pb
 from pullback.checkpoint import folder, names, together
+from pullback.distributed.world import World
 
 dist = pb.distributed
 DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "int32", "bool", "uint8")
@@ -445,6 +446,29 @@ def test_a_rank_that_ends_amid_a_checkpoint_leaves_the_one_before(tmp_path, monk
     assert sorted(os.listdir(tmp_path)) == ["ckpt-1"]
     monkeypatch.undo()
     pb.Checkpoint(x=pb.Variable(0.0)).restore(pb.latest_checkpoint(tmp_path)).assert_complete()
+
+
+def test_sums_that_have_begun_end_before_ranks_exchange_more():
+    """Those of a step that has failed, after which a program may save."""
+    heard = []
+
+    class Records(dist.Communicator):
+        size, concurrent = 2, True
+
+        def exchange(self, data):
+            heard.append("exchange")
+            return [data, data]
+
+    def add():
+        time.sleep(0.05)
+        heard.append("sum")
+
+    world = World(Records())
+    world.begin(None, add, beside=True)
+    assert world.gather("saves", b"what it has") == [b"what it has"] * 2
+    assert world.gather("saves nothing", b"") == [b"", b""]
+    assert heard[:2] == ["sum", "exchange"]
+    assert heard.count("sum") == 1
 
 
 def test_clocks_that_differ(tmp_path, monkeypatch):

@@ -91,6 +91,12 @@ class World:
             raise begun.error
         return begun.result
 
+    def _end_begun(self) -> None:
+        """Waits for calls that have begun: a communicator takes one at a time."""
+        if self._maker != threading.get_ident():
+            for begun in self._begun:
+                self._await(begun)
+
     def _await(self, begun: _Begun) -> None:
         if not begun.is_handed and not begun.done.is_set():
             self._make(begun)
@@ -141,10 +147,12 @@ class World:
         Raises:
             CommunicationError: if the ranks do not all do this now.
         """
+        self._end_begun()
         self.agree(does)
         exchange = self.communicator.exchange
         sizes = [int.from_bytes(size) for size in exchange(len(data).to_bytes(8))]
-        found = exchange(data.ljust(max(sizes), b"\0"))
+        # Of few lengths: some communicators compile a program for each.
+        found = exchange(data.ljust(1 << max(sizes).bit_length(), b"\0"))
         return [given[:size] for given, size in zip(found, sizes, strict=True)]
 
     @unseen  # a communicator's code is no user's
@@ -155,9 +163,7 @@ class World:
         communicator = self.communicator
         if communicator.size == 1:
             return array
-        if self._maker != threading.get_ident():
-            for begun in self._begun:  # a communicator takes one call at a time
-                self._await(begun)
+        self._end_begun()
         backend = device.backend
         more = "".join(f", {key}={value!r}" for key, value in attributes.items())
         self.agree(f"{self._called(name, device, array)}{more}")
