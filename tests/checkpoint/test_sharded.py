@@ -491,6 +491,53 @@ def test_clocks_that_differ(tmp_path, monkeypatch):
     assert one == two == [str(tmp_path / "ckpt-2"), str(tmp_path / "ckpt-3")]
 
 
+def test_states_are_those_of_the_first_rank(tmp_path):
+    """Such as that of a callback that writes: other ranks have none, or another one."""
+
+    class State:
+        def __init__(self, *arrays):
+            self.arrays = list(arrays)
+
+        def checkpoint_state(self):
+            return {"arrays": self.arrays}
+
+        def restore_state(self, state):
+            self.arrays = state["arrays"]
+
+    def save():
+        rank = dist.rank()
+        state = State(*(np.full(4 + rank, rank) for _ in range(2 + rank)))
+        x = [pb.Variable(np.zeros(size)) for size in (5, 6, 7)]
+        return pb.Checkpoint(state=state, x=x).save(tmp_path, sharded=True)
+
+    path = dist.run_threads(save, 3)[0]
+    state = State()
+    pb.Checkpoint(state=state).restore(path)
+    assert [array.tolist() for array in state.arrays] == [[0.0] * 4] * 2
+
+
+def test_one_rank_alone_removes_and_renames(tmp_path, monkeypatch):
+    threads = set()
+    for name in ("tidy", "tidy_all", "settle", "put", "remove", "discard"):
+        called = getattr(folder, name)
+
+        def noted(*arguments, called=called):
+            threads.add(threading.current_thread().name)
+            return called(*arguments)
+
+        monkeypatch.setattr(folder, name, noted)
+
+    def run():
+        checkpoint = pb.Checkpoint(x=pb.Variable(0.0))
+        manager = pb.CheckpointManager(checkpoint, tmp_path, keep=1, sharded=True)
+        for step in (1, 1, 2):
+            manager.save(step=step)
+        manager.clear()
+
+    dist.run_threads(run, 3)
+    assert threads == {"rank 0"}
+
+
 def test_numbers_and_clearing(tmp_path):
     def run():
         manager = pb.CheckpointManager(
