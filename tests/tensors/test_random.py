@@ -231,6 +231,58 @@ class TestDistributions:
             with pytest.raises(pb.errors.InputValueError):
                 wrong()
 
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize(
+        ("name", "theirs"),
+        [("laplace", stats.laplace), ("gumbel", stats.gumbel_r), ("logistic", stats.logistic)],
+    )
+    def test_of_a_place_and_a_scale(self, generator, name, theirs, dtype):
+        draw = getattr(generator, name)
+        x = draw((self.n,), 1.5, 2.0, dtype=dtype).numpy()
+        assert x.dtype == dtype
+        assert stats.kstest(x.astype(float), theirs(1.5, 2.0).cdf).pvalue > 1e-3
+        assert draw((0, 3)).shape == (0, 3)
+        placed = draw((3, 2), pb.asarray([0.0, 1e3]), pb.asarray([[1.0], [1.0], [0.0]]))
+        assert (placed[:, 1].numpy() > 900).all()
+        assert placed[2].tolist() == [0.0, 1e3]
+        # What is drawn is scaled after it: gradients go to place and scale.
+        slopes = pb.grad(lambda loc, scale: pb.sum(draw((5,), loc, scale)), argnums=(0, 1))(
+            0.0, 1.0
+        )
+        assert slopes[0].item() == 5.0
+        with pytest.raises(pb.errors.InputTypeError, match="scale"):
+            draw((2,), 0.0, "wide")
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+    @pytest.mark.parametrize("name", ["laplace", "gumbel", "logistic"])
+    def test_the_ends_of_the_uniform_numbers_are_finite(self, name, dtype, monkeypatch):
+        generator = pb.Generator(0)
+        for u in (0.0, 0.5, 0.5 - 2**-25, 1 - 2**-24):
+            monkeypatch.setattr(
+                generator, "uniform", lambda shape, u=u, **how: pb.full(shape, u, **how)
+            )
+            assert pb.isfinite(getattr(generator, name)((1,), dtype=dtype)).all()
+
+    def test_dirichlet(self, generator):
+        alpha = np.array([0.5, 1.0, 4.0])
+        x = generator.dirichlet(alpha, (20_000,), dtype="float64").numpy()
+        np.testing.assert_allclose(x.sum(axis=-1), 1, rtol=1e-12)
+        for i, a in enumerate(alpha):
+            assert stats.kstest(x[:, i], stats.beta(a, alpha.sum() - a).cdf).pvalue > 1e-3
+        # Of tiny concentrations one class has it all, and no number is NaN.
+        tiny = generator.dirichlet(np.full((4, 3), 1e-6)).numpy()
+        np.testing.assert_allclose(tiny.max(axis=-1), 1)
+        for wrong in (0.0, [1.0, -1.0], [math.inf, 1.0]):
+            with pytest.raises((pb.errors.InputValueError, pb.errors.ShapeError)):
+                generator.dirichlet(wrong)
+        with pytest.raises(pb.errors.ShapeError):
+            generator.dirichlet(np.ones((2, 3)), (4,))
+
+    def test_scores_with_gumbel_numbers_are_drawn_classes(self, generator):
+        scores = np.log([0.1, 0.7, 0.2])
+        drawn = np.argmax(scores + generator.gumbel((self.n, 3)).numpy(), axis=-1)
+        np.testing.assert_allclose(np.bincount(drawn) / self.n, [0.1, 0.7, 0.2], atol=0.01)
+
     def test_exponential(self, generator):
         x = generator.exponential((self.n,), 3.0).numpy()
         assert x.min() >= 0

@@ -64,10 +64,12 @@ from pullback.ops.cumulative import *
 from pullback.ops.data_types import *
 from pullback.ops.difference import *
 from pullback.ops.exponential import *
+from pullback.ops.fourier.short_time import *
 from pullback.ops.incomplete_gamma import *
 from pullback.ops.indexing import *
 from pullback.ops.integers import *
 from pullback.ops.joining import *
+from pullback.ops.linalg.distances import *
 from pullback.ops.linalg.einsum import *
 from pullback.ops.linalg.linear_algebra import *
 from pullback.ops.logical import *

@@ -11,12 +11,15 @@ from typing import Any, TypeAlias
 
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
+from pullback.casting import HALF
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import abs, maximum, minimum
 from pullback.ops.creation import ones_like, zeros_like
+from pullback.ops.data_types import finfo
 from pullback.ops.exponential import exp, log, log1p, sqrt
 from pullback.ops.manipulation import broadcast_to
+from pullback.ops.nn.softmax import softmax
 from pullback.ops.precision import widest
 from pullback.ops.reductions import all as all_of
 from pullback.ops.reductions import any as any_of
@@ -219,6 +222,105 @@ class Distributions:
             lambda: 1 - self.uniform(size, dtype=dtype, device=device),
         )
 
+    def _inside(
+        self, shape: ShapeLike, dtype: DTypeLike | None, device: DeviceLike | None
+    ) -> Tensor:
+        """Uniform numbers in (0, 1), for 16 bits in float32: 0 becomes half of the next number."""
+        wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
+        u = self.uniform(shape, dtype=dtypes.float32 if wide in HALF else wide, device=device)
+        return maximum(u, finfo(u.dtype).eps / 4)
+
+    @shape_first
+    def laplace(
+        self,
+        shape: ShapeLike = (),
+        loc: TensorLike = 0.0,
+        scale: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Numbers of the Laplace distribution: exponential ones of either sign, around `loc`.
+
+        >>> pb.Generator(7).laplace((2, 3)).shape
+        (2, 3)
+        """
+        u = self._inside(shape, dtype, device)
+        # The first bit is the sign, and what is left of u another uniform number.
+        upper = u >= 0.5
+        size = -log1p(-where(upper, 2 * u - 1, 2 * u))
+        return _placed(where(upper, size, -size), loc, scale, dtype)
+
+    @shape_first
+    def gumbel(
+        self,
+        shape: ShapeLike = (),
+        loc: TensorLike = 0.0,
+        scale: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Numbers of the Gumbel distribution: scores with these added have a softmax as argmax.
+
+        >>> pb.Generator(7).gumbel((2, 3)).shape
+        (2, 3)
+        """
+        u = self._inside(shape, dtype, device)
+        return _placed(-log(-log1p(-u)), loc, scale, dtype)
+
+    @shape_first
+    def logistic(
+        self,
+        shape: ShapeLike = (),
+        loc: TensorLike = 0.0,
+        scale: TensorLike = 1.0,
+        *,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Numbers of the logistic distribution: the sigmoid of them is uniform in (0, 1).
+
+        >>> pb.Generator(7).logistic((2, 3)).shape
+        (2, 3)
+        """
+        u = self._inside(shape, dtype, device)
+        return _placed(log(u) - log1p(-u), loc, scale, dtype)
+
+    def dirichlet(
+        self,
+        alpha: TensorLike,
+        shape: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+    ) -> Tensor:
+        """Probabilities of classes, drawn from the Dirichlet distribution.
+
+        They are the shares of numbers that `gamma` draws, which may be too small for a float alone.
+
+        Args:
+            alpha: the concentrations (..., classes), positive.
+            shape: the shape of the result without its last axis; that of alpha by default.
+            dtype: a real floating dtype; the default one if not given.
+            device: the device of the result.
+
+        >>> float(pb.sum(pb.Generator(7).dirichlet([1.0]), axis=-1))
+        1.0
+
+        Raises:
+            InputValueError: for an alpha that is not positive and finite.
+            ShapeError: for an alpha without axes, and a shape that it does not broadcast to.
+        """
+        place = None if device is None else as_device(device)
+        wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
+        given = _positive(from_any(alpha, None, place).astype(wide), "dirichlet: alpha", alpha)
+        if not given.ndim:
+            raise errors.ShapeError("dirichlet: alpha must be (..., classes), got a number")
+        size = given.shape if shape is None else (*as_shape(shape), given.shape[-1])
+        drawn, power = _gamma(broadcast_to(given, size), *self._numbers(size, wide, place))
+        return softmax(log(drawn) + power, axis=-1)
+
     @shape_first
     def beta(
         self,
@@ -309,6 +411,13 @@ def _positive(parameter: Tensor, name: str, given: object) -> Tensor:
     if not bool(all_of((parameter > 0) & (parameter < math.inf))):
         raise errors.InputValueError(f"{name} must be positive and finite, got {given}")
     return parameter
+
+
+def _placed(z: Tensor, loc: TensorLike, scale: TensorLike, dtype: DTypeLike | None) -> Tensor:
+    """loc + scale * z."""
+    z = z if dtype is None else z.astype(dtype)
+    placed: Tensor = z * parameter(scale, "scale") + parameter(loc, "loc")
+    return placed
 
 
 def _double(value: TensorLike, device: Device | None) -> Tensor:

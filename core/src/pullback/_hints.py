@@ -137,12 +137,16 @@ MissingName.__module__ = "builtins"
 def _advice(module: str, name: str, elsewhere: Iterable[str]) -> str:
     if name.startswith("__"):
         return ""
-    foreign = _find(_table("namespaces", "NAMESPACES")[module], name)
+    tables = _table("namespaces", "NAMESPACES")
+    foreign = _find(tables[module], name)
     if foreign is not None:
         return f"; {foreign}"
     short = {one: one.replace("pullback", "pb", 1) for one in (module, *elsewhere)}
     loaded = {one: import_module(one) for one in elsewhere}
     there = [f"{short[one]}.{name}" for one, found in loaded.items() if name in dir(found)]
+    others = [_find(tables.get(one, {}), name) for one in elsewhere] if not there else []
+    for foreign in filter(None, others):
+        return f"; {foreign}"
     if not there:
         there = [
             f"{short[one]}.{close}"

@@ -1,4 +1,4 @@
-"""Linear algebra: the extension `linalg` of the array API standard, with `eig` beside it.
+"""Linear algebra: the extension `linalg` of the array API standard, and some beside it, as `eig`.
 
 >>> pb.linalg.det([[1.0, 2.0], [3.0, 4.0]]).item()
 -2.0
@@ -21,6 +21,7 @@ from pullback.ops.linalg.linear_algebra import (
     vecdot,
 )
 from pullback.ops.linalg.lu import lu_factor, lu_solve
+from pullback.ops.linalg.matrix_functions import expm
 from pullback.ops.linalg.norms import matrix_norm, vector_norm
 from pullback.ops.linalg.solvers import (
     cholesky,
@@ -42,6 +43,7 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "expm",
     "inv",
     "lu_factor",
     "lu_solve",

@@ -56,10 +56,14 @@ __all__ = [
     "binomial",
     "categorical",
     "default_generator",
+    "dirichlet",
     "dropout",
     "exponential",
     "gamma",
+    "gumbel",
     "integers",
+    "laplace",
+    "logistic",
     "normal",
     "permutation",
     "poisson",
@@ -470,10 +474,14 @@ bernoulli = default_generator.bernoulli
 beta = default_generator.beta
 binomial = default_generator.binomial
 categorical = default_generator.categorical
+dirichlet = default_generator.dirichlet
 dropout = default_generator.dropout
 exponential = default_generator.exponential
 gamma = default_generator.gamma
+gumbel = default_generator.gumbel
 integers = default_generator.integers
+laplace = default_generator.laplace
+logistic = default_generator.logistic
 normal = default_generator.normal
 permutation = default_generator.permutation
 poisson = default_generator.poisson

@@ -23,6 +23,7 @@ SLOPES: dict[str, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]] = {
     "minimum": (((1, 1), (0.5, 0.5)), ((-inf, 1), (1, 0)), ((inf, inf), (0.5, 0.5))),
     # Infinitely steep.
     "sqrt": (((0,), (inf,)), ((inf,), (0,))),
+    "rsqrt": (((0,), (-inf,)), ((inf,), (0,))),
     "log": (((0,), (inf,)), ((inf,), (0,))),
     "log1p": (((-1,), (inf,)), ((inf,), (0,))),
     "log2": (((0,), (inf,)), ((inf,), (0,))),

@@ -60,6 +60,7 @@ suite("log1p", _log1p)(*_both(_SMALL_COMPLEX, _SMALL, _POSITIVE))
 suite("log2", np.log2)(*_both(_POSITIVE, _NEGATIVE))
 suite("log10", np.log10)(*_both(_POSITIVE, _NEGATIVE))
 suite("sqrt", np.sqrt)(*_both(_POSITIVE, _NEGATIVE))
+suite("rsqrt", lambda x: 1.0 / np.sqrt(x))(*_both(_POSITIVE, _NEGATIVE))
 
 _EXTREMES = np.array([0.0, 1e30, -1e30, 700.0, -700.0, np.inf, -np.inf, np.nan])
 _PAIRS = (

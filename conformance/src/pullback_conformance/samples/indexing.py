@@ -138,9 +138,11 @@ suite("place_along_axis", _place_along_axis)(
     call(normal(4, 2, 5), integers(-3, 3, 1, 2, 5), shape=_X.shape, axis=1, note="broadcast"),
     call(normal(3, 2), integers(-4, 4, 3, 2), shape=(1, 4), axis=1, note="added over rows"),
     call(integers(0, 9, 4), np.array([1, 1, 0, 2]), shape=(3,), axis=0),
+    call(normal(4, 2, 5), integers(-3, 3, 4, 2, 5), shape=_X.shape, axis=-2, note="from behind"),
     call(normal(4, 3, 0), integers(0, 5, 4, 3, 0), shape=_X.shape, axis=2, note="no indices"),
     wrong(errors.ShapeError, normal(4, 3), integers(0, 3, 4, 2), shape=(4, 3), axis=1),
     wrong(errors.IndexingError, normal(2, 1), np.array([[0], [2]]), shape=(2, 2), axis=1),
+    wrong(errors.AxisError, normal(2, 1), np.array([[0], [1]]), shape=(2, 2), axis=2),
 )
 
 

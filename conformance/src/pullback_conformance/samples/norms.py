@@ -46,6 +46,35 @@ suite("vector_norm", _vector_norm)(
 )
 
 
+def _cdist(x1: Array, x2: Array, *, p: float = 2) -> Any:
+    away = x1[..., :, None, :] - x2[..., None, :, :]
+    if not away.shape[-1]:
+        return np.zeros(away.shape[:-1])
+    return _vector_norm(away, axis=-1, ord=p)
+
+
+suite("cdist", _cdist)(
+    call(normal(3, 4), normal(5, 4, seed=1)),
+    call(normal(2, 1, 3, 5), normal(6, 4, 5, seed=1), note="stacks broadcast"),
+    *(call(away(3, 2), away(4, 2, seed=1), p=p) for p in (0, 0.5, 1, 3, _INF)),
+    call(integers(-5, 5, 3, 2), integers(6, 9, 4, 2), note="integers"),
+    call(normal(0, 2), normal(3, 2), note="no rows"),
+    call(normal(2, 0), normal(3, 0), note="rows of nothing"),
+    call(normal(2, 0), normal(3, 0), p=_INF, note="the largest of nothing"),
+    call(normal(3, 2) + 1e3, normal(3, 2, seed=1) + 1e3, note="far from 0", dtypes=_WIDE),
+    rough(normal(3, 2), normal(3, 2), note="equal rows"),
+    rough(normal(2, 3) * 1e30, normal(2, 3, seed=1) * 1e30, note="huge", dtypes=_WIDE),
+    rough(np.array([[np.inf, 1.0], [np.nan, 1.0]]), np.array([[0.0, 1.0]])),
+    wrong(errors.ShapeError, normal(3), normal(3)),
+    wrong(errors.ShapeError, normal(2, 3), normal(2, 4)),
+    wrong(errors.ShapeError, normal(2, 3), normal(2, 1)),
+    wrong(errors.ShapeError, normal(2, 2, 3), normal(3, 2, 3)),
+    wrong(errors.InputValueError, normal(2, 3), normal(2, 3), p=-1),
+    wrong(errors.InputTypeError, normal(2, 3), normal(2, 3), p="fro"),
+    wrong(errors.DTypeError, cnormal(2, 3), cnormal(2, 3)),
+)
+
+
 def _matrix_norm(x: Array, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return np.linalg.norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 

@@ -335,7 +335,7 @@ def dtype_remark(flat: Sequence[Tensor | None]) -> str:
 
 
 def foreign_keywords(op: Op) -> list[str]:
-    """PyTorch's names of `axis` and `keepdims`, which a public op answers with its own.
+    """PyTorch's names of `axis` and `keepdims`, and others', which a public op answers.
 
     They are parameters because Python rejects other keywords before any code of ours runs. As
     positional ones with a default they cost a third of what `**keywords` does. The first of them,
@@ -351,9 +351,12 @@ def foreign_keywords(op: Op) -> list[str]:
             foreign.append("keepdim")
         elif op.name in _OF_DIMS:
             foreign.append("dims")
+    foreign += _FURTHER.get(op.name, ())
     found = [name for name in foreign if name not in op.names]
     return found or [FURTHER] * bool(op.body.__kwdefaults__)
 
 
 #: The ops that have `dims` in PyTorch.
 _OF_DIMS = ("flip", "permute_dims", "roll", "tensordot")
+#: What ops have elsewhere, and not in the standard.
+_FURTHER = {"round": ["decimals"]}

@@ -56,7 +56,6 @@ _FIRST = {
     "sub": "write `x - y`",
     "div": "write `x / y`",
     "truediv true_divide": "write `x / y`",
-    "rsqrt": "write `1 / pb.sqrt(x)`",
     "mm bmm mv dot": "write `x @ y`, or `pb.vecdot(x, y)`",
     "inner": "write `x @ y.mT`, or `pb.vecdot(x, y)` of vectors",
     "norm": "write `pb.linalg.vector_norm(x)`",
@@ -93,7 +92,22 @@ _FIRST = {
     "allclose": "write `pb.numpy.allclose(x, y)`",
     "histc histogram": "write `pb.numpy.histogram(x, 10)`",
     "bincount": "write `pb.numpy.bincount(x)`, or `pb.unique_counts(x)`",
-    "cdist": "write `pb.linalg.vector_norm(x[:, None] - y[None], axis=-1)`",
+    "pairwise_distance": "write `pb.linalg.vector_norm(x - y, axis=-1)`",
+    "pdist": "write `pb.cdist(x, x)`, which has each distance twice",
+    "normalize l2_normalize": "write `x / pb.linalg.vector_norm(x, axis=-1, keepdims=True)`",
+    "standardize": "write `(x - pb.mean(x)) / pb.std(x)`",
+    "local_response_norm lrn local_response_normalization":
+        "not here: write a quotient by a power of `pb.avg_pool` of the squares over the channels",
+    "softmin": "write `pb.softmax(-x)`",
+    "gumbel_softmax": "write `pb.softmax(x + pb.random.gumbel(x.shape))`",
+    "median_filter medfilt": "write `pb.median(pb.unfold(x, 3, padding=\"same\"), axis=(3, 4))`",
+    "expit": "write `pb.sigmoid(x)`",
+    "ndtr": "write `0.5 * pb.erfc(-x / 2**0.5)`",
+    "ndtri": "write `2**0.5 * pb.erfinv(2 * x - 1)`",
+    "entr": "write `-pb.xlogy(x, x)`",
+    "psi": "write `pb.digamma(x)`",
+    "betaln": "write `pb.lgamma(x) + pb.lgamma(y) - pb.lgamma(x + y)`",
+    "factorial": "write `pb.exp(pb.lgamma(x + 1))`",
     "repeat_interleave": "write `pb.repeat(x, 2)`",
     "logit": "write `pb.log(x) - pb.log1p(-x)`",
     "addmm": "write `pb.linear(x, w, b)`",
@@ -104,25 +118,16 @@ _FIRST = {
     "max_pool_with_argmax": "write `pb.max_pool_with_indices`",
     "avg_pool1d avg_pool2d": "write `pb.avg_pool`",
     "interpolate upsample": "write `pb.resize`, or `pb.resample` for bicubic or aligned corners",
-    "cross_entropy":
-        "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)`; labels come first",
-    "nll_loss": "write `pb.losses.sparse_softmax_cross_entropy(labels, logits)` with the logits",
     "CosineAnnealingLR": "write `pb.optimizers.schedules.cosine_decay(0.1, 1000)`",
     "RandomHorizontalFlip RandomVerticalFlip": "write `pb.layers.RandomFlip(\"horizontal\")`",
     "scatter_softmax": "write `pb.segment_softmax(x, ids, count)`",
     "func transforms": "the functions are names of `pb`: `pb.vmap(f)(x)`, `pb.grad(f)(x)`",
-    "triplet_loss triplet_margin_loss triplet_semihard_loss":
-        "write `pb.losses.triplet_margin(anchors, positives, negatives)`",
     "distributions":
         "draws are of `pb.random`, such as `pb.random.normal((2, 3))`; log densities are losses, "
         "such as `pb.losses.gaussian_negative_log_likelihood`",
-    "mse_loss": "write `pb.losses.mean_squared_error(targets, predictions)`",
-    "l1_loss": "write `pb.losses.mean_absolute_error(targets, predictions)`",
-    "binary_cross_entropy_with_logits binary_cross_entropy":
-        "write `pb.losses.sigmoid_cross_entropy(labels, logits)`; labels come first",
     "swish": "write `pb.silu(x)`",
     "hardtanh": "write `pb.hard_tanh(x)`",
-    "hardswish": "write `pb.hard_silu(x)`",
+    "hardswish hard_swish": "write `pb.hard_silu(x)`",
     "hardsigmoid": "write `pb.hard_sigmoid(x)`",
     "logsigmoid": "write `pb.log_sigmoid(x)`",
 }  # fmt: skip
@@ -236,8 +241,8 @@ _THIRD = {
         "write `pb.take(x, start + pb.arange(3), axis=0)`: one program for every start",
     "pixel_shuffle PixelShuffle depth_to_space":
         "write `x.reshape`, `pb.permute_dims`, `x.reshape`: docs/not-here.md has the function",
-    "stft frame":
-        "write `frames = x[starts[:, None] + pb.arange(3)]`, then `pb.fft.rfft(frames * window)`",
+    "frame extract_sequences sliding_window_view":
+        "write `x[starts[:, None] + pb.arange(3)]`; the transforms of frames are `pb.stft`",
     "lstsq": "write `pb.linalg.pinv(x) @ y`",
     "mgrid ogrid": "write `pb.meshgrid(x, y)`",
 }  # fmt: skip

@@ -174,6 +174,7 @@ _TENSOR = {
     "memory_format order": "leave it out: tensors are in row-major order to their user",
     "out": "leave it out: tensors do not change; use the result",
     "input": "write it as the first argument",
+    "decimals": "write `pb.numpy.round(x, 1)`",
     "name": "leave it out: ops have no names",
     "size": "write `shape=`",
     "loc mean": "write `mean=`",

@@ -96,16 +96,18 @@ _LOSSES = {
         "the model",
     "categorical_crossentropy CategoricalCrossentropy":
         "write `pb.losses.softmax_cross_entropy(labels, logits)`, without softmax in the model",
-    "binary_crossentropy BinaryCrossentropy BCELoss BCEWithLogitsLoss bce binary_cross_entropy":
+    "binary_crossentropy BinaryCrossentropy BCELoss BCEWithLogitsLoss bce binary_cross_entropy "
+    "binary_cross_entropy_with_logits":
         "write `pb.losses.sigmoid_cross_entropy(labels, logits)`, without sigmoid in the model",
     "nll_loss NLLLoss":
         "write `pb.losses.negative_log_likelihood(labels, pb.log_softmax(logits))`",
     "smooth_l1_loss SmoothL1Loss Huber HuberLoss":
         "write `pb.losses.huber`; SmoothL1Loss of another beta than 1 is divided by it",
     "kl_div KLDivLoss KLDivergence kld": "write `pb.losses.kl_divergence`",
-    "CosineSimilarity CosineEmbeddingLoss": "write `pb.losses.cosine_distance`",
+    "CosineSimilarity CosineEmbeddingLoss cosine_embedding_loss":
+        "write `pb.losses.cosine_distance`",
     "ctc CTCLoss ctc_loss CTC": "write `pb.ctc_loss`",
-    "Hinge HingeEmbeddingLoss": "write `pb.losses.hinge`",
+    "Hinge HingeEmbeddingLoss hinge_embedding_loss": "write `pb.losses.hinge`",
     "logcosh LogCosh": "write `pb.losses.log_cosh`",
     "Loss": "a loss is a function of targets and predictions",
     "focal_loss sigmoid_focal_loss BinaryFocalCrossentropy":
@@ -114,7 +116,8 @@ _LOSSES = {
         "write `pb.losses.poisson`, with `log_input=True` for logarithms",
     "GaussianNLLLoss gaussian_nll_loss":
         "write `pb.losses.gaussian_negative_log_likelihood(targets, means, variances)`",
-    "TripletMarginLoss triplet_margin_loss triplet_loss Triplet triplet":
+    "TripletMarginLoss triplet_margin_loss triplet_loss triplet_semihard_loss "
+    "Triplet triplet":
         "write `pb.losses.triplet_margin(anchors, positives, negatives)`",
     "SquaredHinge": "write `pb.losses.squared_hinge`",
     "Dice DiceLoss": "write `pb.losses.dice`",
@@ -123,7 +126,8 @@ _LOSSES = {
         "write `pb.losses.info_nce(keys, queries)`, with `symmetric=True` for both directions",
     "MultiLabelSoftMarginLoss multilabel_soft_margin_loss":
         "write `pb.losses.sigmoid_cross_entropy(labels, logits)`",
-    "CategoricalHinge MultiMarginLoss CategoricalFocalCrossentropy Tversky":
+    "CategoricalHinge MultiMarginLoss CategoricalFocalCrossentropy Tversky multi_margin_loss "
+    "margin_ranking_loss soft_margin_loss multilabel_margin_loss":
         "not here: a loss is any function of targets and predictions",
 }  # fmt: skip
 
@@ -218,7 +222,26 @@ _RANDOM = {
     "split fold_in": "write `pb.Generator(1)`: each generator has its own stream",
     "multinomial":
         "write `pb.random.categorical(pb.log(p))`: it takes logits, not probabilities",
-    "dirichlet laplace": "not here: `pb.random.gamma` and `pb.random.uniform` make them",
+    "bits": "write `pb.Generator(0).bits((2, 3))`",
+    "permuted": "write `pb.random.permutation(x)`",
+    "standard_exponential": "write `pb.random.exponential((2, 3))`",
+    "standard_gamma": "write `pb.random.gamma((2, 3), 2.0)`",
+    "lognormal log_normal": "write `pb.exp(pb.random.normal((2, 3)))`",
+    "cauchy standard_cauchy": "write `pb.tan(pb.pi * (pb.random.uniform((2, 3)) - 0.5))`",
+    "rademacher": "write `2 * pb.random.integers((2, 3), 0, 2) - 1`",
+    "chisquare chi2": "write `2 * pb.random.gamma((2, 3), 2.5)` for 5 degrees of freedom",
+    "t standard_t student_t":
+        "write `pb.random.normal((2, 3)) / pb.sqrt(pb.random.gamma((2, 3), 2.5) / 2.5)` for 5 "
+        "degrees of freedom",
+    "weibull weibull_min": "write `pb.random.exponential((2, 3)) ** (1 / k)`",
+    "pareto": "write `pb.exp(pb.random.exponential((2, 3)) / a)`, from 1 on; NumPy's are 1 less",
+    "rayleigh": "write `pb.sqrt(2 * pb.random.exponential((2, 3)))`",
+    "geometric": "write `1 + pb.floor(pb.random.exponential((2, 3)) / -pb.log1p(-p))`",
+    "negative_binomial":
+        "write `pb.random.poisson(mean=pb.random.gamma((2, 3), n) * (1 - p) / p)`",
+    "multivariate_normal": "write `mean + pb.random.normal((2, 3)) @ pb.linalg.cholesky(c).mT`",
+    "hypergeometric logseries noncentral_chisquare noncentral_f triangular vonmises wald zipf":
+        "not here: write `pb.asarray(np.random.default_rng(0).wald(1.0, 1.0, (2, 3)))`",
     "stateless_normal": "write `pb.Generator(0).normal((2, 3))`",
     "truncated": "write `pb.random.truncated_normal((2, 3))`",
 }  # fmt: skip
@@ -233,7 +256,12 @@ _LINALG = {
     "determinant": "write `pb.linalg.det(x)`",
     "logdet": "write `pb.linalg.slogdet(x)`",
     "cond": "write `pb.linalg.svdvals(x)`",
-    "expm matrix_exp": "not here: `pb.linalg.eigh(x)` of a symmetric matrix gives it",
+    "matrix_exp": "write `pb.linalg.expm(x)`",
+    "cholesky_solve cho_solve cholesky_inverse":
+        "write `pb.linalg.solve_triangular(x, y)`, then the same with `x.mT` and `upper=True`",
+    "sqrtm logm funm": "not here: `pb.linalg.eigh(x)` of a symmetric matrix gives it",
+    "vander": "write `pb.numpy.vander(x)`",
+    "tensorinv tensorsolve": "write `pb.numpy.linalg.tensorsolve(x, y)`",
     "dot": "write `pb.linalg.vecdot(x, y)`",
     "einsum": "write `pb.einsum`",
 }  # fmt: skip

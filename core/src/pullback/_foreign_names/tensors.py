@@ -84,7 +84,7 @@ TENSOR = {
     "exp": "write `pb.exp(x)`",
     "log": "write `pb.log(x)`",
     "sqrt": "write `pb.sqrt(x)`",
-    "rsqrt": "write `1 / pb.sqrt(x)`",
+    "rsqrt": "write `pb.rsqrt(x)`",
     "pow": "write `x ** 2`",
     "square": "write `pb.square(x)`",
     "sin": "write `pb.sin(x)`",

@@ -39,6 +39,7 @@ __all__ = [
     "log10",
     "logaddexp",
     "logaddexp2",
+    "rsqrt",
     "sqrt",
 ]
 
@@ -251,6 +252,19 @@ def sqrt(x: Tensor, /) -> Tensor:
 
 
 sqrt.vjp(x=lambda g, out: over(g * 0.5, out))
+
+
+@op(shape=broadcast, dtype=floating, accuracy=FEW_ULP)
+def rsqrt(x: Tensor, /) -> Tensor:
+    """The reciprocal square root 1 / sqrt(x): NaN for negative numbers, infinite at 0.
+
+    >>> pb.rsqrt([0.25, 1.0, 4.0]).tolist()
+    [2.0, 1.0, 0.5]
+    """
+    return narrowed(1 / sqrt(widened(x)), x)
+
+
+rsqrt.vjp(x=lambda g, x, out: over(g * -0.5, x / out))
 
 
 @op(shape=broadcast, dtype=real_floating, accuracy=FEW_ULP)

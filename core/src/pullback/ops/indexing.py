@@ -410,7 +410,7 @@ def _placed(values: Shape, indices: Shape, *, shape: Shape, axis: int) -> Shape:
 
 
 @op(shape=_placed, dtype=_indexed, accuracy=ACCUMULATED, public=False)
-def place_along_axis(values: Tensor, indices: Tensor, /, *, shape: ShapeLike, axis: int) -> Tensor:
+def place_along_axis(values: Tensor, indices: Tensor, /, *, shape: ShapeLike, axis: Axis) -> Tensor:
     """Zeros of `shape` with values added at indices along an axis.
 
     It is the transpose of `take_along_axis`, and so its gradient, and that of sorting.
@@ -419,7 +419,7 @@ def place_along_axis(values: Tensor, indices: Tensor, /, *, shape: ShapeLike, ax
         values: the values, in the shape of what `take_along_axis` takes.
         indices: integers in [-size, size), with as many axes as `shape`.
         shape: the shape of the result.
-        axis: the axis of the indices, from 0 on.
+        axis: the axis of the indices.
 
     Raises:
         IndexingError: for an index outside the axis.

@@ -165,6 +165,48 @@ def _norm(size: Any, axis: Any, keepdims: bool, ord: float) -> Any:
     return np.asarray(norm * unit.reshape(np.shape(norm))).astype(size.dtype)
 
 
+#: Distances are added element by element of rows up to this length, some of them at a time.
+_SHORT, _AT_ONCE = 256, 1 << 14
+
+
+def _cdist(x1: Array, x2: Array, *, p: float) -> Any:
+    *first, rows, size = x1.shape
+    *second, columns, other = x2.shape
+    if size != other:
+        raise ValueError("rows must have one length")
+    a, b = widened(x1), widened(x2)
+    y = np.zeros((*np.broadcast_shapes(tuple(first), tuple(second)), rows, columns), a.dtype)
+    is_short = size <= _SHORT and p in (1, 2, math.inf)
+    step = max(1, _AT_ONCE // max(1, columns * (1 if is_short else size)))
+    for i in range(0, rows if size else 0, step):
+        _distances(y[..., i : i + step, :], a[..., i : i + step, :], b, p, is_short)
+    return narrowed(y, x1)
+
+
+def _distances(y: Array, x1: Array, x2: Array, p: float, is_short: bool) -> None:
+    """Adds distances to zeros."""
+    if not is_short:
+        away = x1[..., None, :] - x2[..., None, :, :]
+        y[...] = _vector_norm(away, axis=(away.ndim - 1,), keepdims=False, ord=p)
+        return
+    away = np.empty_like(y)
+    add: Any = np.maximum if p == math.inf else np.add
+    for j in range(x1.shape[-1]):
+        np.subtract(x1[..., j, None], x2[..., None, :, j], out=away)
+        np.multiply(away, away, out=away) if p == 2 else np.abs(away, out=away)
+        add(y, away, out=y)
+    if p == 2:
+        least, most = _SAFE[y.dtype.char]
+        other = ~((y > least) & (y < most))
+        np.sqrt(y, out=y)
+        if np.any(other):
+            *front, i, j = np.nonzero(other)
+            shape = y.shape[:-2]
+            one, two = (np.broadcast_to(x, (*shape, *x.shape[-2:])) for x in (x1, x2))
+            far = one[(*front, i)] - two[(*front, j)]
+            y[other] = _vector_norm(far, axis=(1,), keepdims=False, ord=p)
+
+
 #: So many columns are eliminated one by one, and then a product takes them from the others.
 _PANEL = 32
 
@@ -211,6 +253,7 @@ def _lu_factor(x: Array) -> tuple[Array, Array]:
 
 
 KERNELS: dict[str, Kernel] = {
+    "cdist": quiet(_cdist),
     "cross": _cross,
     "det": _in_float32(_det),
     "diagonal": _diagonal,
