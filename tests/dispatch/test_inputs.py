@@ -341,7 +341,12 @@ def test_dtypes_that_are_refused_are_refused_again(name):
     """A call that failed leaves nothing behind that serves a later call of its kind."""
     suite = SUITES[name]
     sample = next(
-        (s for s in suite.samples if all(isinstance(x, np.ndarray) for x in s.inputs)), None
+        (
+            s
+            for s in suite.samples
+            if all(isinstance(x, np.ndarray) and x.dtype.kind != "c" for x in s.inputs)
+        ),
+        None,
     )
     if sample is None:
         return

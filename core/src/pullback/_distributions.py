@@ -297,7 +297,8 @@ class Distributions:
     ) -> Tensor:
         """Probabilities of classes, drawn from the Dirichlet distribution.
 
-        They are the shares of numbers that `gamma` draws, which may be too small for a float alone.
+        They are numbers that `gamma` draws, over their sum: by logarithms, as they may be too small
+        for a float.
 
         Args:
             alpha: the concentrations (..., classes), positive.

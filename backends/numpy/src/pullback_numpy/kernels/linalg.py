@@ -200,10 +200,10 @@ def _distances(y: Array, x1: Array, x2: Array, p: float, is_short: bool) -> None
         other = ~((y > least) & (y < most))
         np.sqrt(y, out=y)
         if np.any(other):
-            *front, i, j = np.nonzero(other)
+            *front, row, column = np.nonzero(other)
             shape = y.shape[:-2]
             one, two = (np.broadcast_to(x, (*shape, *x.shape[-2:])) for x in (x1, x2))
-            far = one[(*front, i)] - two[(*front, j)]
+            far = one[(*front, row)] - two[(*front, column)]
             y[other] = _vector_norm(far, axis=(1,), keepdims=False, ord=p)
 
 

@@ -46,7 +46,7 @@ def _to_signal(
         length = as_int(length, "an integer length of the signal")
         if length < 0:
             raise errors.InputValueError(f"the length of a signal must be 0 or more, got {length}")
-    return _of_frames(shapes, length=length, **frames)  # type: ignore[arg-type]
+    return _of_frames(shapes, length=length, **frames)
 
 
 def _spectra(x: Shape, window: Shape | None, *, size: int, step: int, center: bool) -> Shape:
@@ -63,7 +63,7 @@ def _spectra(x: Shape, window: Shape | None, *, size: int, step: int, center: bo
 def _signal(
     x: Shape, window: Shape | None, *, size: int, step: int, center: bool, length: int | None
 ) -> Shape:
-    """What the frames reach, or the requested length."""
+    """The reach of the frames, or the requested length."""
     if len(x) < 2 or not x[-2] or x[-1] != size // 2 + 1:
         raise errors.ShapeError(
             f"the transforms of frames of {size} elements are (..., frames, {size // 2 + 1}), got "
