@@ -22,7 +22,7 @@ _OPS = """
     equal erf erfinv exp floor floor_divide gelu gelu_gradient greater greater_equal hard_silu
     hard_tanh hinge_loss hypot leaky_relu less less_equal lgamma log log10 log1p log2
     log_sigmoid logaddexp logical_not logical_or logical_xor maximum minimum mish multiply
-    nextafter not_equal polygamma pow prelu reciprocal relu relu6 relu_gradient remainder
+    nextafter not_equal polygamma pow prelu reciprocal relu relu6 relu_gradient remainder rsqrt
     scatter_max selu sigmoid sigmoid_cross_entropy_with_logits sigmoid_gradient sign silu
     silu_gradient sinh softplus softsign sqrt square subtract tan tanh tanh_gradient
     unique_counts unique_values xlogy
