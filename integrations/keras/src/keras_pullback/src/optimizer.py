@@ -27,29 +27,35 @@ class Steps:
 
     def __init__(self, optimizer, rule):
         self.optimizer, self.rule = optimizer, rule
+        #: The update of each variable, by its place in the optimizer.
         self.updates = {}
+        #: The variables of the last step, and of each its dtype, place and update.
+        self.variables, self.places = [], []
 
     def __call__(self, gradients, variables, learning_rate):
         optimizer = self.optimizer
         if in_stateless_scope():
             type(optimizer)._backend_update_step(optimizer, gradients, variables, learning_rate)
             return
+        if list(map(id, variables)) != list(map(id, self.variables)):
+            self.variables, self.places = list(variables), []
+            for variable in variables:
+                index = optimizer._get_variable_index(variable)
+                update = self.updates.setdefault(index, Update())
+                self.places.append((variable, variable.dtype, index, update))
         calls = {}
-        for gradient, variable in zip(gradients, variables, strict=True):
-            dtype = variable.dtype
+        for gradient, (variable, dtype, index, update) in zip(gradients, self.places, strict=True):
             if dtype not in calls:
                 # 1 - 0.999 is nothing in bfloat16.
                 wide = dtype if dtype == "float64" else "float32"
                 calls[dtype] = self.rule(optimizer, convert_to_tensor(learning_rate, wide))
             op, slots, numbers, attributes, factor = calls[dtype]
-            index = optimizer._get_variable_index(variable)
-            update = self.updates.get(index)
-            if update is None:
-                update = self.updates[index] = Update()
             gradient = convert_to_tensor(gradient, dtype)
             if factor is not None:
                 gradient = gradient * factor.astype(gradient.dtype)
-            moved = [variable._value, *(slot[index]._value for slot in slots)]
+            moved = [variable._value]
+            for slot in slots:
+                moved.append(slot[index]._value)
             update(op, moved, gradient, numbers, attributes)
 
 

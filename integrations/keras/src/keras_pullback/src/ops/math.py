@@ -12,6 +12,7 @@ from keras_pullback.src.ops.core import (
     name_of,
     numeric,
     result,
+    same,
     to,
 )
 from keras_pullback.src.ops.products import slogdet
@@ -35,7 +36,7 @@ segment_min = _segment(pb.segment_min)
 segment_prod = _segment(pb.segment_prod)
 
 
-def top_k(x, k, sorted=True):
+def top_k(x, k, sorted=True, is_stable=True):
     x = convert_to_tensor(x)
     values, indices = pb.top_k(numeric(x), k)
     return values.astype(x.dtype), indices.astype("int32")
@@ -55,12 +56,19 @@ def logsumexp(x, axis=None, keepdims=False):
 
 
 def cdist(x, y):
-    x, y = floating(x), floating(y)
+    x, y = same(x, y, floating=True)
     if x.ndim < 2 or y.ndim < 2:
         raise ValueError("`cdist` inputs must have rank >= 2")
     if x.shape[-1] != y.shape[-1]:
         raise ValueError("Last dimension of inputs to `cdist` must match")
     return pb.linalg.vector_norm(pb.expand_dims(x, -2) - pb.expand_dims(y, -3), axis=-1)
+
+
+def gammainc(x1, x2):
+    x1, x2 = same(x1, x2, floating=True)
+    name = name_of(x1)
+    wide = "float64" if name == "float64" else "float32"
+    return to(pb.gammainc(to(x1, wide), to(x2, wide)), name)
 
 
 def extract_sequences(x, sequence_length, sequence_stride):

@@ -474,12 +474,15 @@ def layer_normalization(x, gamma, beta, axis, epsilon):
     """Layer normalization in float32 at least; None for parameters that have other axes than it."""
     x = convert_to_tensor(x)
     name = result(name_of(x), "float32")
-    axes = sorted(i % x.ndim for i in ([axis] if isinstance(axis, int) else axis))
-    shape = tuple(x.shape[i] for i in axes)
+    if isinstance(axis, int):
+        axes, shape = (axis % x.ndim,), x.shape[axis:][:1]
+    else:
+        axes = tuple(sorted(i % x.ndim for i in axis))
+        shape = tuple(x.shape[i] for i in axes)
     gamma, beta = (None if v is None else convert_to_tensor(v, name) for v in (gamma, beta))
     if any(v is not None and v.shape != shape for v in (gamma, beta)) or "float" not in name:
         return None
-    y = pb.layer_norm(to(x, name), gamma, beta, axis=tuple(axes), epsilon=epsilon)
+    y = pb.layer_norm(to(x, name), gamma, beta, axis=axes, epsilon=epsilon)
     return to(y, name_of(x))
 
 

@@ -94,7 +94,7 @@ def tensordot(x1, x2, axes=2):
 
 
 @functools.lru_cache(1024)
-def _summed(equation):
+def summed(equation):
     """The number of axes that a product of matrices sums, as "abc,cde->abde"; 0 of others."""
     terms, _, output = equation.partition("->")
     left, _, right = terms.partition(",")
@@ -110,21 +110,34 @@ def _summed(equation):
     return count if product else 0
 
 
+def contracted(equation, x, y, bias=None):
+    """An equation that sums as `summed` says, as a product of matrices without a plan of its own.
+
+    None where the shapes are not those of the equation, or the bias not one of the last axes.
+    """
+    count = summed(equation)
+    rest, sizes, last = x.shape[:-count], y.shape[:count], y.shape[count:]
+    if x.shape[-count:] != sizes or x.ndim + y.ndim != len(equation.partition("->")[0]) - 1:
+        return None
+    if bias is not None and not last == bias.shape != ():
+        return None
+    if count > 1:
+        x = pb.reshape(x, (*rest, math.prod(sizes)))
+    if count > 1 or len(last) > 1:
+        y = pb.reshape(y, (x.shape[-1], math.prod(last)))
+    if bias is None:
+        z = pb.matmul(x, y)
+    else:
+        z = pb.linear(x, y, bias if len(last) == 1 else pb.reshape(bias, (-1,)))
+    return z if len(last) == 1 else pb.reshape(z, rest + last)
+
+
 def einsum(subscripts, *operands, **kwargs):
-    count = _summed(subscripts) if len(operands) == 2 else 0
-    if count:
+    if len(operands) == 2 and summed(subscripts):
         x, y = same(*operands)
-        if name_of(x) in FLOATS and x.ndim + y.ndim == len(subscripts.partition("->")[0]) - 1:
-            rest, sizes = x.shape[:-count], y.shape[:count]
-            if x.shape[-count:] == sizes:
-                # What a layer computes, without the plan that other equations need.
-                last = y.shape[count:]
-                if count > 1:
-                    x = pb.reshape(x, (*rest, math.prod(sizes)))
-                if count > 1 or len(last) > 1:
-                    y = pb.reshape(y, (x.shape[-1], math.prod(last)))
-                z = pb.matmul(x, y)
-                return z if len(last) == 1 else pb.reshape(z, rest + last)
+        z = contracted(subscripts, x, y) if name_of(x) in FLOATS else None
+        if z is not None:
+            return z
     operands = [convert_to_tensor(x) for x in operands]
     names = {name_of(x) for x in operands}
     name = "int32" if names == {"int8"} else result(*names)
