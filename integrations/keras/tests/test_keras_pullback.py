@@ -469,6 +469,22 @@ def test_signs_of_integers_and_booleans():
         assert np.array_equal(ops.signbit(x), want), dtype
 
 
+def test_what_keras_added_after_its_release():
+    """Ops of Keras's coming version, which calls them on a backend."""
+    from_backend = backend.math
+    x = np.asarray([[3.0, 1.0, 3.0, 2.0]], "float32")
+    values, places = from_backend.top_k(x, 3, is_stable=True)
+    assert (values.tolist(), places.tolist()) == ([[3.0, 3.0, 2.0]], [[0, 2, 3]])
+    y = from_backend.gammainc(np.float16(2), np.asarray([0.5, 3.0], "float16"))
+    assert y.dtype.name == "float16"
+    np.testing.assert_allclose(y, [0.0902, 0.8009], rtol=1e-3)
+    halves, integers = ops.ones((2, 3), "float16"), ops.zeros((4, 3), "int32")
+    assert from_backend.cdist(halves, integers).dtype.name == "float16"
+    signal = RNG.random(8).astype("float32")
+    real, imaginary = ops.stft(signal, 1, 1, 1)
+    np.testing.assert_allclose(ops.istft((real, imaginary), 1, 1, 1), signal, rtol=1e-6)
+
+
 class TestShortWay:
     """A call of a layer by the short way is one by Keras's own."""
 

@@ -139,8 +139,8 @@ def _window(window, sequence_length, fft_length, dtype):
                 f"Received: window={window}"
             )
         make = np.hanning if window == "hann" else np.hamming
-        # Periodic: one more, without the last.
-        window = make(sequence_length + 1)[:-1]
+        # Periodic: one more, without the last. A window of one is 1, as SciPy's.
+        window = make(sequence_length + 1)[:-1] if sequence_length > 1 else np.ones(1)
     window = convert_to_tensor(window).astype(dtype)
     if window.shape != (sequence_length,):
         raise ValueError(
