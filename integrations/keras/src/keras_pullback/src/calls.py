@@ -1,4 +1,4 @@
-"""What layers and graphs of Keras do at each call, in fewer steps and with the same bits."""
+"""Calls of Keras's layers and graphs in fewer steps than its own, with the same bits."""
 
 from __future__ import annotations
 
