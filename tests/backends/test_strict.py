@@ -50,6 +50,17 @@ pytestmark = [
 ]
 
 
+def test_a_program_names_dtypes_without_their_library():
+    @pb.function
+    def double(x):
+        return x + x
+
+    with pb.device("standard"):
+        for _ in range(3):
+            double(pb.ones(2))
+    assert "for x: float32[2];" in double.explain()
+
+
 def over(names):
     return pytest.mark.parametrize("name", names)
 

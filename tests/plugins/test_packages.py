@@ -18,6 +18,7 @@ import venv
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from pullback import cli
@@ -175,6 +176,37 @@ def test_a_new_backend_is_a_whole_package(generated):
             # What is left is GitHub's own, in the workflow.
             assert "$" not in text.replace("${{ matrix.python }}", ""), path
             assert text.endswith("\n")
+
+
+class Odd:
+    """NumPy with an `equal` of whole arrays, and a `maximum` of some dtypes."""
+
+    equal = staticmethod(np.array_equal)
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    @staticmethod
+    def maximum(x1, x2):
+        if x1.dtype.kind == "u":
+            raise NotImplementedError
+        return np.maximum(x1, x2)
+
+
+def test_what_the_library_of_a_new_backend_cannot_is_computed_by_numpy(generated):
+    source = (generated / "src" / "pullback_a_mill" / "__init__.py").read_text()
+    line = "\nimport numpy as xp\n"
+    assert line in source
+    module = {"Odd": Odd}
+    exec(source.replace(line, "\nxp = Odd()\n"), module)
+    kernels = module["AMillBackend"].kernels
+    ones, counts = np.ones(3, np.float32), np.arange(3, dtype=np.uint16)
+    assert kernels["add"](ones, ones).tolist() == [2, 2, 2]
+    assert kernels["relu"](-ones).tolist() == [0, 0, 0]
+    assert module["ON_HOST"] == set()
+    assert kernels["equal"](ones, np.asarray([1, 2, 1], np.float32)).tolist() == [True, False, True]
+    assert kernels["relu"](counts).dtype == np.uint16
+    assert module["ON_HOST"] == {"equal", "maximum"}
 
 
 @pytest.mark.slow

@@ -228,6 +228,10 @@ def constant(self, device):
     return Memory(used=2**20, held=2**20, total=2**34, peak=2**20)
 
 
+def only_one(self, kind, index):
+    return (None,)[index]
+
+
 class _Counter:
     """Bytes of the arrays that came from the host."""
 
@@ -278,6 +282,9 @@ SERVICES = {
     "memory is never free": service("memory", **_Counter().members(resets=True, frees=False)),
     "reset_peak has no effect": service("peak", **_Counter().members(resets=False)),
     "synchronize does not wait": service("synchronize", **_lazy()),
+    "two devices are counted where there is one": service(
+        "service_devices", device_count=lambda self, kind: 2, native_device=only_one
+    ),
 }
 FAULTS = {
     **{f"device layout: {name}": fault for name, fault in LAYOUTS.items()},

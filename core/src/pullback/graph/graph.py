@@ -47,7 +47,7 @@ class Value:
         self.dtype = dtype
 
     def __repr__(self) -> str:
-        return f"{self.name}: {_dtype_name(self.dtype)}{list(self.shape)}"
+        return f"{self.name}: {dtype_name(self.dtype)}{list(self.shape)}"
 
 
 class Entry:
@@ -432,7 +432,7 @@ def _operand_text(operand: Any) -> str:
     return repr(operand)
 
 
-def _dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
     """The name of a native dtype, without that of its library; of a type, such as int, its own."""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     return str(name).rpartition(".")[2]

@@ -19,7 +19,7 @@ import numpy as np
 from pullback import errors
 from pullback._codegen.source import Source, tuple_of
 from pullback.devices import as_device
-from pullback.graph.graph import NotTraceableError, frozen
+from pullback.graph.graph import NotTraceableError, dtype_name, frozen
 from pullback.graph.host import contents, replace, same
 from pullback.tensor import Tensor
 
@@ -67,7 +67,7 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         if self.kind in ("tensor", "array"):
             shape, dtype = self.key[:2]
-            return f"{getattr(dtype, 'name', dtype)}{list(shape)}"
+            return f"{dtype_name(dtype)}{list(shape)}"
         if self.kind == "number":
             return f"any {self.type.__name__}"
         if self.kind == "object":
