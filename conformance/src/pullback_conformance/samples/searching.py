@@ -72,6 +72,10 @@ suite(
     call(_STEPS[:0], _VALUES, note="in nothing"),
     call(_STEPS, _VALUES[:0], note="nothing"),
     call(_STEPS, np.array([np.nan, np.inf]), note="NaN"),
+    *(
+        call(np.append(_STEPS, [np.nan, np.nan]), _VALUES, side=side, note="in what ends in NaN")
+        for side in ("left", "right")
+    ),
     call(np.array([1, 3, 5]), integers(0, 7, 4), side="right", note="integers"),
     call(np.array([False, True, True]), booleans(4), side="right", note="booleans"),
     call(_BEYOND, _BEYOND[::-1] + 1, note="integers beyond 2**53"),

@@ -53,6 +53,7 @@ suite("solve", np.linalg.solve)(
     call(regular(3, 3), normal(3, 2)),
     call(regular(2, 3, 3), normal(3), note="one vector for all"),
     call(regular(2, 3, 3), normal(2, 3, 4)),
+    call(regular(3, 3, 3), normal(3, 3), note="one matrix for all, of as many rows"),
     call(regular(2, 1, 3, 3), normal(4, 3, 2), note="broadcast"),
     call(cregular(3, 3), cnormal(3, 2, seed=3)),
     call(regular(3, 3), normal(3, 0)),
