@@ -3,13 +3,15 @@
 
     uv run tools/mutate.py --count 150 --seed 7
     uv run tools/mutate.py --show
+    uv run tools/mutate.py --again --results mutants.bodies.jsonl tests/ops tests/transforms
 
 A mutant is one random change of a function, as `mutants.py` makes them. The tests are collected
 once. A first pass notes which of them call which function (`--map` keeps it). Then each mutant has
 a process forked from this one, which puts the new code into the function and runs tests that call
 it, the quickest first, until one fails; a mutant that none notices is a survivor. Each outcome is a
 line of `--results` at once, so that an interrupted run goes on where it was. `--marks` chooses the
-lane. Nothing is written into the sources.
+lane. `--again` judges the survivors of `--results` instead, such as those that `mutate_kernels.py`
+has left in bodies and rules. Nothing is written into the sources.
 
 Code at the top of a module, and what tests run in other processes, are not looked at.
 """
@@ -29,8 +31,18 @@ from types import CodeType, FrameType, FunctionType
 
 import pytest
 from _pytest.runner import runtestprotocol
-from mutants import Mutant, Results, exchanged, in_a_child, key_of, mutants_of, options
+from mutants import (
+    Mutant,
+    Results,
+    exchanged,
+    in_a_child,
+    is_equivalent,
+    key_of,
+    mutants_of,
+    options,
+)
 
+FOLDER = Path("core/src/pullback")
 PACKAGES = ("_dispatch", "_autodiff", "graph", "data", "checkpoint")
 #: Where the tests are that judge.
 FOLDERS = ("dispatch", "autodiff", "graph", "data", "checkpoint")
@@ -49,6 +61,13 @@ def chosen(every: list[Mutant], seed: int, count: int) -> list[Mutant]:
         found += order.sample(of_it, min(len(of_it), -(-count // len(PACKAGES))))
     order.shuffle(found)
     return found
+
+
+def left(results: Results) -> list[Mutant]:
+    """The survivors of core that were not read as equivalent."""
+    names = set(results.left())
+    every = mutants_of([FOLDER])
+    return [one for one in every if str(one) in names and not is_equivalent(str(one), one.code)]
 
 
 def functions() -> dict[str, list[FunctionType]]:
@@ -75,17 +94,14 @@ class Campaign:
         items = {item.nodeid: item for item in session.items}
         results = Results(self.options.results)
         alive = functions()
-        folder = Path("core/src/pullback")
-        count = len(results.rows)
-        for mutant in chosen(
-            list(mutants_of(folder / name for name in PACKAGES)),
-            self.options.seed,
-            6 * self.options.count,
-        ):
+        again = self.options.again
+        count = 0 if again else len(results.rows)
+        for mutant in left(results) if again else self.drawn():
             if count >= self.options.count:
                 break
             pair = exchanged(mutant)
-            if str(mutant) in results.rows or pair is None or key_of(pair[0]) not in alive:
+            judged = not again and str(mutant) in results.rows
+            if judged or pair is None or key_of(pair[0]) not in alive:
                 continue
             tests = ran.get(key_of(pair[0]), ())
             tests = [items[test] for test in tests if test in items]
@@ -93,14 +109,21 @@ class Campaign:
                 continue  # run by tests in processes of their own, by others, or by none
             began = time.monotonic()
             killed = in_a_child(partial(self.judge, tests, alive, *pair), SECONDS) != 0
-            results.add(mutant, "fast" if killed else "none", began, len(tests))
+            if killed or not again:
+                by = "none" if not killed else "tests of core" if again else "fast"
+                results.add(mutant, by, began, len(tests))
             count += 1
         return True
+
+    def drawn(self) -> list[Mutant]:
+        """More mutants of core than are wanted, since no test calls some."""
+        every = list(mutants_of(FOLDER / name for name in PACKAGES))
+        return chosen(every, self.options.seed, 6 * self.options.count)
 
     def survey(self, session: pytest.Session) -> int:
         """Writes which tests call which functions, the quick tests first."""
         ran: dict[str, list[tuple[float, str]]] = {}
-        folder = str(Path("core/src/pullback").resolve())
+        folder = str(FOLDER.resolve())
         seen: set[CodeType] = set()
 
         def look(frame: FrameType, event: str, argument: object) -> None:
@@ -151,6 +174,7 @@ def main() -> None:
     """Runs the campaign."""
     parser = options(str(__doc__), 150, "mutants.jsonl")
     parser.add_argument("--marks", default="not slow and not campaign", help="the lane to judge")
+    parser.add_argument("--again", action="store_true", help="judge the survivors, no others")
     parser.add_argument("tests", nargs="*", default=[f"tests/{name}" for name in FOLDERS])
     given = parser.parse_args()
     given.map = given.map or Path("mutants.map.json")

@@ -6,15 +6,16 @@
 
 A mutant is one random change of a function, as `mutants.py` makes them. The first argument says
 what is changed: the kernels of the NumPy backend, those of `pullback.array_api` (`generated`, and
-`single` for a library without float64), the bodies and gradient rules of core's ops, or the fused
-kernels of the pack `native`. A first pass makes some checks of every op, and notes which of them
-run which statement (`--map` keeps it). Then each mutant has a process forked from this one, which
-makes those that run its statement, one of each kind first and those that take least before others,
-until one fails. If none does, further processes make the other quick checks of the ops that run it
-most, and some of their full runs, which are looked through when the first mutant needs them. Each
-outcome is a line of `--results` at once, so that an interrupted run goes on where it was, `--part`
-lets several processes share the work, and `--again` judges the survivors once more, with the checks
-that there are now. Nothing is written into the sources.
+over libraries that have less `single` and `nearly`), the bodies and gradient rules of core's ops
+(`bodies`, and `less` where there is no float64), or the fused kernels of the pack `native`. A first
+pass makes some checks of every op, and notes which of them run which statement (`--map` keeps it).
+Then each mutant has a process forked from this one, which makes those that run its statement, one
+of each kind first and those that take least before others, until one fails. If none does, further
+processes make the other quick checks of the ops that run it most, and their full runs, which are
+looked through when the first mutant needs them. Each outcome is a line of `--results` at once, so
+that an interrupted run goes on where it was, `--part` lets several processes share the work, and
+`--again` judges the survivors once more, with the checks that there are now. Nothing is written
+into the sources.
 
 Code at the top of a module is not looked at.
 """
@@ -38,6 +39,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+from libraries import NearlyBackend, SingleBackend
 from mutants import (
     Mutant,
     Results,
@@ -50,7 +52,6 @@ from mutants import (
     sources,
 )
 from probes import Probes
-from single import SingleBackend
 
 import pullback as pb
 from pullback import array_api
@@ -73,7 +74,7 @@ ENDLESS = 120.0
 #: that run the statement most; some of the full runs of these.
 SAMPLE, QUICK, FULL = "sample", "quick", "full"
 #: So many checks of an op, and so many ops.
-SOME = {SAMPLE: 60, QUICK: 1000, FULL: 400}
+SOME = {SAMPLE: 60, QUICK: 1000, FULL: 4000}
 ROWS = {QUICK: 5, FULL: 3}
 #: What the checks of a mutant found, as the status of their process; 1 is any other end.
 NOTICED, UNNOTICED, ENDED = 10, 12, 13
@@ -109,10 +110,10 @@ def _generated() -> Device:
     return _registered("generated", array_api.kernels(np, widen=True), dtypes=held)
 
 
-def _single() -> Device:
+def _library(backend: type[NumPyBackend]) -> Device:
     use_kernel_packs([])
-    pb.register_backend(SingleBackend())
-    return as_device("single")
+    pb.register_backend(backend())
+    return as_device(backend.name)
 
 
 def _bodies() -> Device:
@@ -128,8 +129,10 @@ def _fused() -> Device:
 TARGETS = {
     "numpy": Target(("backends/numpy/src/pullback_numpy",), _numpy),
     "generated": Target(("core/src/pullback/array_api",), _generated),
-    "single": Target(("core/src/pullback/array_api",), _single),
+    "single": Target(("core/src/pullback/array_api",), partial(_library, SingleBackend)),
+    "nearly": Target(("core/src/pullback/array_api",), partial(_library, NearlyBackend)),
     "bodies": Target(("core/src/pullback/ops",), _bodies),
+    "less": Target(("core/src/pullback/ops",), partial(_library, SingleBackend)),
     "fused": Target(
         (
             "backends/native/src/pullback_native/fusion.py",

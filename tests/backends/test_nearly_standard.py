@@ -12,7 +12,7 @@ from pullback import array_api, errors
 from pullback._numerics import error_function
 from pullback.array_api.namespace import FUNCTIONS, Completed, completed, lacks
 from pullback.dtypes import bfloat16, float32, float64
-from pullback_conformance.derived import values
+from pullback_conformance.derived import elementwise, values
 from pullback_conformance.runner import conform
 
 
@@ -83,6 +83,17 @@ def test_what_is_made_of_others_has_the_bits_of_the_function(name, dtype):
         np.testing.assert_array_equal(
             np.signbit(made[made == made]), np.signbit(right[made == made])
         )
+
+
+def test_what_is_made_of_others_takes_complex_numbers_and_keywords():
+    poor = array_api.kernels(Lacking("astype", "isinf", "isfinite"))
+    parts = elementwise.parts()
+    for name in ("isinf", "isfinite"):
+        with np.errstate(invalid="ignore"):
+            found = poor[name](parts)
+        np.testing.assert_array_equal(found, getattr(np, name)(parts))
+    taken = poor["take"](np.arange(6.0).reshape(2, 3), np.array([1, -1], np.int32), axis=1)
+    assert taken.tolist() == [[1, 2], [4, 5]]
 
 
 def test_functions_with_the_names_of_numpy_are_found():

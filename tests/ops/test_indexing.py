@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product, starmap
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -146,6 +148,27 @@ def test_setitem_is_numpys(case, data):
         assert not np.size(x[key])
     np.testing.assert_array_equal(result.numpy(), expected)
     np.testing.assert_array_equal(before.numpy(), x)  # another handle on the old array
+
+
+ENTRIES = (1, slice(1, None), slice(None), None, ..., np.array([1, 0]), np.array([True, False]))
+
+
+@pytest.mark.parametrize("form", [list, pb.asarray, np.asarray])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_entries_of_every_kind_beside_one_another(length, form):
+    x = values((2, 2, 2, 2))
+    ours = pb.asarray(x)
+    for key in product(ENTRIES, repeat=length):
+        if sum(one is ... for one in key) < 2:
+            np.testing.assert_array_equal(ours[spelled(key, form)].numpy(), x[key], str(key))
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_every_slice(size):
+    x, bounds = values((size,)), (None, *range(-size - 2, size + 3))
+    ours = pb.asarray(x)
+    for key in starmap(slice, product(bounds, bounds, (-2, -1, 1, 2))):
+        np.testing.assert_array_equal(ours[key].numpy(), x[key], str(key))
 
 
 class TestKeys:

@@ -181,6 +181,19 @@ def test_the_gradient_of_slogdet_at_singular_matrices(kind):
     assert np.isfinite(gradient(twice, x).numpy()).all()
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("tolerance", ["float32", "float64"])
+def test_a_tolerance_leaves_the_dtype_alone(kind, tolerance):
+    x, rtol = pb.eye(3, dtype=kind), pb.asarray(0.1, dtype=tolerance)
+    assert pb.linalg.pinv(x, rtol=rtol).dtype == kind
+    assert pb.linalg.matrix_rank(x, rtol=rtol).dtype == pb.int64
+
+
+def test_an_unknown_order_of_a_matrix_norm_names_those_that_are_known():
+    with pytest.raises(pb.errors.InputValueError, match=r"one of 'fro', 'nuc', 1, 2.*got 3"):
+        pb.linalg.matrix_norm(pb.eye(2), ord=3)
+
+
 def test_symmetric_functions_of_equal_eigenvalues_have_their_gradient():
     # It does not matter which eigenvectors stand for equal eigenvalues.
     x = np.diag([2.0, 2.0, 5.0])

@@ -175,6 +175,11 @@ OWN = [
 ]
 
 
+def test_a_batch_is_on_the_device_of_its_items():
+    x = pb.ones((2, 3))
+    assert pb.vmap(lambda item: item.to(x.device) * 2)(x).tolist() == [[2] * 3] * 2
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_values(name):
     check_values(name, 2)

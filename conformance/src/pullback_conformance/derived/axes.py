@@ -22,6 +22,8 @@ SETS = ((0, 2, 4), (1, 3), (0, 1), (3, 4), (0, 1, 2, 3, 4))
 ORDERS = ((4, 3, 2, 1, 0), (1, 0, 2, 3, 4), (0, 2, 1, 4, 3), (3, 4, 0, 1, 2), (0, 4, 1, 2, 3))
 #: The number of axes with which each boolean attribute is tried too.
 FLAGGED = 3
+#: More elements than kernels take at once, for an axis that is not the last.
+LARGE = (2, 300, 331)
 _NAMES = ("axis", "axes", "source", "destination", "k", "offset")
 
 
@@ -60,6 +62,14 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
                         yield from _taken(base, inputs, {**rest, **some, **flag})
         if len(base.arrays) > 1:
             yield from _moved(base, names[0])
+        if not quick and names == ["axis"] and "large" not in suite.without:
+            made = base.changed(_in_shape(base, LARGE))
+            yield from made.varied(
+                made.sample.inputs,
+                "of 2x300x331",
+                attributes={**rest, "axis": -2},
+                dtypes=("float32",) if base.arrays[0].dtype == np.float64 else None,
+            )
 
 
 def _moved(base: Base, name: str) -> Iterator[Sample]:

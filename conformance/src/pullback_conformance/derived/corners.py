@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -61,10 +62,43 @@ SLOPES: dict[str, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]] = {
     "xlogy": (((0, 0), (0, 0)),),
     "pow": (((0, 0), (0, 0)), ((0, 1), (1, 0)), ((0, 2), (0, 0))),
 }
+#: For ops of a whole array: the array, the attributes, and the slopes of the sum of the results.
+#: Equal elements share a slope, and beside an infinite element finite ones have none.
+OF_ARRAYS: dict[str, tuple[tuple[tuple[float, ...], dict[str, Any], tuple[float, ...]], ...]] = {
+    "max": (((3, 1, 3, 3, 3), {}, (0.25, 0, 0.25, 0.25, 0.25)), ((inf, 1, inf), {}, (0.5, 0, 0.5))),
+    "min": (((0, 1, 0, 0, 0), {}, (0.25, 0, 0.25, 0.25, 0.25)), ((2, -inf), {}, (0, 1))),
+    "logsumexp": (
+        ((inf, 1, -inf), {}, (1, 0, 0)),
+        ((-inf, -inf), {}, (0, 0)),
+        ((-inf, 1), {}, (0, 1)),
+    ),
+    "softmax": (((-inf, 1), {}, (0, 0)),),
+    "log_softmax": (((-inf, 1), {}, (1, -1)),),
+    "vector_norm": (
+        ((0, 0), {}, (0, 0)),
+        ((0, 0), {"ord": 1}, (0, 0)),
+        ((0, 2), {"ord": 3}, (0, 1)),
+        ((3, -3, 1, 3, 3), {"ord": inf}, (0.25, -0.25, 0, 0.25, 0.25)),
+        ((-1, 3, 1), {"ord": -inf}, (-0.5, 0, 0.5)),
+        ((1, -inf), {"ord": 2}, (0, -1)),
+    ),
+    "prod": (((0, 3, 2), {}, (6, 0, 0)), ((0, 3, 0), {}, (0, 0, 0))),
+    "std": (((2, 2), {}, (0, 0)),),
+    "cumulative_prod": (((0, 3, 2), {}, (10, 0, 0)),),
+}
 
 
 def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
-    """The points of an op, as one call."""
+    """The points of an op, as one call; of arrays a call of each."""
+    for line, attributes, slope in OF_ARRAYS.get(op.name, ()):
+        yield Sample(
+            (np.array(line, np.float64),),
+            attributes,
+            gradient=False,
+            note=f"slopes at {line}",
+            checks=("slopes",),
+            slopes=(np.array(slope, np.float64),),
+        )
     if op.name in SLOPES:
         points, slopes = zip(*SLOPES[op.name], strict=True)
         inputs = tuple(np.array(points, np.float64).T)

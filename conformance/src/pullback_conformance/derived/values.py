@@ -92,6 +92,36 @@ def ties(dtype: DType) -> Array:
 
 
 @cache
+def roundings(dtype: DType) -> Array:
+    """float64 numbers half-way between two 16-bit floats, and so near to that that float32 is.
+
+    Those of the largest number decide what is infinite.
+
+    >>> from pullback import dtypes
+    >>> x = roundings(dtypes.float16)
+    >>> [65520 * (1 - 2.0**-40) in x, 65520.0 in x, 1 + 2.0**-11 + 2.0**-40 in x]
+    [True, True, True]
+    """
+    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    eps, least, largest = float(info.eps), float(info.smallest_subnormal), float(info.max)
+    halves = np.arange(8) + 0.5
+    last = largest / (2 - eps) * eps
+    ties = [2.0**e * (1 + eps * halves) for e in (-9, -1, 0, 3, 14)]
+    exact = np.concatenate([*ties, least * halves, [largest - last / 2, largest + last / 2]])
+    near = np.concatenate([exact * (1 + step) for step in (0, 2.0**-40, -(2.0**-40))])
+    return np.concatenate([near, -near])
+
+
+@cache
+def whole_roundings(dtype: DType) -> Array:
+    """Integers half-way between two bfloat16, or so near to that that float32 is."""
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    ties = [2**e + k * 2 ** (e - 8) for e in range(8, 64) for k in (1, 3)]
+    every = [sign * (tie + more) for sign in (1, -1) for tie in ties for more in (-1, 0, 1)]
+    return np.array([value for value in every if low <= value <= high], dtype)
+
+
+@cache
 def booleans(*, seed: int = 0) -> Array:
     """PERIOD booleans."""
     return np.random.default_rng([seed, 8]).integers(0, 2, PERIOD).astype(np.bool_)

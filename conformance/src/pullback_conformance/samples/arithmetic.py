@@ -94,7 +94,10 @@ suite("reciprocal", lambda x: 1.0 / x)(
 
 # Between quotients that are whole numbers the functions are smooth.
 _WHOLE = (
-    call(np.array([7.3, -7.3, 7.3, -7.3, 0.4]), np.array([2.0, 2.0, -2.0, -2.0, 3.0])),
+    call(
+        np.array([7.3, -7.3, 7.3, -7.3, 0.4, 0.7, -0.7, 0.9]),
+        np.array([2.0, 2.0, -2.0, -2.0, 3.0, 0.2, 0.3, -0.25]),
+    ),
     call(uniform(4.1, 5.9, 3, 1), np.array([2.0, -2.0]), note="broadcast"),
     call(np.asarray(7.3), np.asarray(-2.0), note="0-d"),
     call(normal(0, 3), normal(1, 3), note="empty"),
@@ -125,8 +128,15 @@ _LARGE_QUOTIENTS = rough(
 _NEARLY_WHOLE = rough(
     np.arange(-40, 41)[:, None] * 0.1, np.array([0.1, 0.3, -0.7]), note="nearly whole quotients"
 )
+# Zeros with the sign of the divisor among other remainders, of many elements.
+_MULTIPLES = rough(
+    np.resize([4.0, -4.0, 7.5, 6.0, 0.7], 4097),
+    np.resize([-2.0, 2.0, -2.0, -3.0, 3.0, 0.5], 4097),
+    dtypes=("float32",),
+    note="multiples among others",
+)
 suite("floor_divide", _floor_divide)(
-    *_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS, _NEARLY_WHOLE, *_WRONG_REAL
+    *_WHOLE, _SPECIAL_PAIRS, _LARGE_QUOTIENTS, _NEARLY_WHOLE, _MULTIPLES, *_WRONG_REAL
 )
 suite("integer_floor_divide", np.floor_divide)(
     _INTEGERS,
@@ -135,8 +145,8 @@ suite("integer_floor_divide", np.floor_divide)(
     call(np.array([250, 7], np.uint8), np.array([9, 2], np.uint8), note="unsigned"),
     wrong(errors.DTypeError, normal(3), normal(3)),
 )
-suite("remainder", np.remainder)(*_WHOLE, _SPECIAL_PAIRS, *_WRONG_REAL)
-suite("fmod", np.fmod)(*_WHOLE, _SPECIAL_PAIRS, *_WRONG_REAL)
+suite("remainder", np.remainder)(*_WHOLE, _SPECIAL_PAIRS, _MULTIPLES, *_WRONG_REAL)
+suite("fmod", np.fmod)(*_WHOLE, _SPECIAL_PAIRS, _MULTIPLES, *_WRONG_REAL)
 
 
 def _heaviside(x1: Array, x2: Array) -> Array:

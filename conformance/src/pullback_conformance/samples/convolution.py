@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import errors
 from pullback_conformance.draws import normal
-from pullback_conformance.sample import call, suite, wrong
+from pullback_conformance.sample import Sample, call, suite, wrong
 
 Array: TypeAlias = Any
 
@@ -88,19 +88,18 @@ class _Layout:
         ]
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        """For each place, tap and group: the indices of pixels, of their products, and a kernel."""
-        for place, tap in product(
-            product(*map(range, self.out)), product(*map(range, self.window))
-        ):
+        """For each tap and group: the indices of its pixels, of their products, and a kernel."""
+        if 0 in self.out:
+            return
+        for tap in product(*map(range, self.window)):
             at = [
-                p * s + t * d
-                for p, s, t, d in zip(place, self.strides, tap, self.dilation, strict=True)
+                slice(t * d, t * d + (n - 1) * s + 1, s)
+                for n, s, t, d in zip(self.out, self.strides, tap, self.dilation, strict=True)
             ]
             for group in range(self.groups):
                 inputs = slice(group * self.width, (group + 1) * self.width)
                 columns = slice(group * self.share, (group + 1) * self.share)
-                every = slice(None)
-                yield (every, *at, inputs), (every, *place, columns), (*tap, every, columns)
+                yield (..., *at, inputs), (..., columns), (*tap, slice(None), columns)
 
     def pad(self, x: Array) -> Array:
         """The images with their padding."""
@@ -140,7 +139,8 @@ def _kernel_gradient(
     layout = _Layout(x.shape, kernel_shape, **how)
     x, dk = layout.pad(x), np.zeros(kernel_shape, np.result_type(x, g))
     for pixels, products, weights in layout:
-        dk[weights] += x[pixels].T @ g[products]
+        axes = range(x.ndim - 1)
+        dk[weights] += np.tensordot(x[pixels], g[products], (axes, axes))
     return dk
 
 
@@ -180,21 +180,34 @@ _CASES: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
     ((2, 9, 2), (2, 2, 3), {"strides": 3}),
     ((1, 11, 4), (2, 2, 2), {"strides": 4, "dilation": 2, "groups": 2}),
 )
+# One image that is more than a block of a kernel, and not a whole number of them.
+_LARGE: tuple[tuple[Any, Any, dict[str, Any]], ...] = (
+    ((1, 131, 67, 4), (3, 3, 4, 5), {}),
+    ((1, 131, 67, 9), (3, 3, 1, 9), {"groups": 9, "padding": "same"}),
+    ((1, 131, 67, 9), (3, 3, 1, 9), {"groups": 9, "strides": (1, 2)}),
+    ((1, 67, 131, 6), (3, 2, 3, 4), {"groups": 2, "dilation": 2, "padding": 1}),
+)
 
 
-def _drawn() -> Iterator[tuple[Array, Array, Array, dict[str, Any]]]:
+def _drawn(cases: Any, note: str) -> Iterator[tuple[Array, Array, Array, dict[str, Any]]]:
     """Images, kernel and cotangent of each case, and its attributes with a note."""
-    for number, (images, kernel, how) in enumerate(_CASES):
+    for number, (images, kernel, how) in enumerate(cases):
         x, k = normal(*images, seed=number), normal(*kernel, seed=number + 1)
         g = normal(*_conv(x, k, **how).shape, seed=number + 2)
-        yield x, k, g, {**how, "note": f"case {number}"}
+        yield x, k, g, {**how, "note": f"{note} {number}"}
 
 
-_DRAWN = tuple(_drawn())
+def _large(*inputs: Array, note: str, **attributes: Any) -> Sample:
+    return Sample(inputs, attributes, False, note=note, checks=("value",))
+
+
+_DRAWN = tuple(_drawn(_CASES, "case"))
+_WIDE = tuple(_drawn(_LARGE, "large image"))
 _STEPS = "the reference takes one step at a time"
 
 suite("conv", _conv, items=("x",), without={"large": _STEPS})(
     *(call(x, k, **how) for x, k, _, how in _DRAWN),
+    *(_large(x, k, **how) for x, k, _, how in _WIDE),
     wrong(errors.ShapeError, normal(1, 4, 4, 3), normal(2, 2, 2, 3)),
     wrong(errors.ShapeError, normal(4, 3), normal(2, 3)),
     wrong(errors.ShapeError, normal(1, 4, 4, 2), normal(2, 2, 2)),
@@ -208,10 +221,12 @@ suite("conv", _conv, items=("x",), without={"large": _STEPS})(
 )
 suite("conv_input_gradient", _input_gradient, items=("g",), without={"sizes": _STEPS})(
     *(call(g, k, input_shape=x.shape, **how) for x, k, g, how in _DRAWN),
+    *(_large(g, k, input_shape=x.shape, **how) for x, k, g, how in _WIDE),
     wrong(errors.ShapeError, normal(1, 4, 3), normal(2, 2, 3), input_shape=(1, 4, 2)),
 )
 suite("conv_kernel_gradient", _kernel_gradient, items=("x", "g"), without={"sizes": _STEPS})(
     *(call(x, g, kernel_shape=k.shape, **how) for x, k, g, how in _DRAWN),
+    *(_large(x, g, kernel_shape=k.shape, **how) for x, k, g, how in _WIDE),
     wrong(errors.ShapeError, normal(1, 4, 2), normal(1, 4, 3), kernel_shape=(2, 2, 3)),
 )
 
@@ -265,10 +280,13 @@ suite("conv_transpose", _conv_transpose, items=("x",), without={"large": _STEPS}
     call(normal(1, 3, 4, 2), normal(3, 3, 5, 2), strides=2, padding="same"),
     call(normal(1, 3, 4, 2), normal(4, 2, 3, 2), strides=(2, 1), padding=1),
     call(normal(1, 3, 2), normal(3, 4, 2), strides=2, padding=((1, 1),), output_padding=1),
+    call(normal(1, 2, 3, 2), normal(2, 2, 3, 2), strides=2, output_padding=1, note="of two axes"),
+    call(normal(1, 2, 3, 2), normal(2, 2, 3, 2), strides=(2, 3), padding=1, output_padding=(1, 2)),
     call(normal(1, 3, 2), normal(2, 4, 2), dilation=2),
     call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2),
     call(normal(1, 2, 3, 3), normal(2, 2, 3, 2), data_format="channels_first"),
     call(normal(1, 3, 4), normal(2, 3, 4), groups=2, strides=2, dilation=2, padding=1),
     call(normal(0, 3, 3), normal(3, 4, 3), note="empty"),
     wrong(errors.ShapeError, normal(1, 3, 2), normal(2, 4, 3)),
+    wrong(errors.InputValueError, normal(1, 3, 2), normal(2, 4, 2), data_format="NHWC"),
 )

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pullback import dtypes, errors
-from pullback.casting import cast
+from pullback.casting import HALF, cast
+from pullback_conformance.derived.values import roundings, whole_roundings
 from pullback_conformance.draws import booleans, cnormal, integers, normal
 from pullback_conformance.sample import Array, call, reachable, rough, suite, wrong
 
@@ -106,6 +107,15 @@ suite("astype", _astype)(
         np.array([np.inf, -np.inf, np.nan, 1e-40, -0.0]),
         dtype="float32",
         note="infinities, NaN, subnormal numbers",
+    ),
+    *(
+        rough(roundings(dtype), dtype=dtype.name, dtypes=("float64",), note="rounded once")
+        for dtype in sorted(HALF, key=str)
+    ),
+    *(
+        rough(whole_roundings(dtype), dtype="bfloat16", note=f"{dtype}, rounded once")
+        for dtype in dtypes.INTEGER
+        if dtype.itemsize > 1
     ),
     wrong(errors.DTypeError, normal(2), dtype="quaternion"),
 )

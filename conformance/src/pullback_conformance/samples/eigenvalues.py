@@ -78,11 +78,13 @@ def _in_order(inputs: object, found: Any) -> Any:
     return np.take_along_axis(values, order, axis=-1), turned(vectors)
 
 
+#: Their eigenvalues are real and apart, so that all that is free of the vectors is their sign.
+_REAL = call(np.triu(normal(4, 4)) * 0.5 + 0.1 + np.diag([1.0, 2.5, -1.0, 4.0]), note="real")
 suite("eig", lambda x: tuple(map(_complex, np.linalg.eig(x))), compare=_in_order)(
-    *_GENERAL, *NOT_SQUARE
+    _REAL, *_GENERAL, *NOT_SQUARE
 )
 suite(
     "eigvals",
     lambda x: _complex(np.linalg.eigvals(x)),
     compare=lambda inputs, found: np.take_along_axis(found, _ordered(found), axis=-1),
-)(*_GENERAL, *NOT_SQUARE)
+)(*(call(*one.inputs, note=one.note) for one in (*_GENERAL, _REAL)), *NOT_SQUARE)

@@ -95,6 +95,7 @@ suite("softmax_cross_entropy_with_logits", _cross_entropy, scale=_size)(
     rough(np.array([[1e4, 0.0, -1e4], [-1e4, 1e4, 1e4]]), np.eye(3)[[2, 1]], note="large"),
     rough(np.array([[0.5, -np.inf, 1.5]]), np.array([[0.25, 0.0, 0.75]]), note="masked"),
     wrong(errors.ShapeError, normal(2, 3), normal(2, 4)),
+    wrong(errors.ShapeError, normal(1, 1), normal(8, 8)),
 )
 suite("sparse_softmax_cross_entropy_with_logits", _sparse_cross_entropy, scale=_size)(
     call(normal(4, 5) * 3, integers(0, 5, 4)),

@@ -170,6 +170,8 @@ suite("tile", lambda x, repetitions: np.tile(x, repetitions))(
     call(normal(2, 3), repetitions=2),
     call(normal(), repetitions=(2, 2)),
     call(normal(2), repetitions=(0, 2)),
+    call(normal(3), repetitions=2, note="a vector"),
+    call(normal(1, 2, 1, 2), repetitions=(2, 1, 3, 2), note="four axes"),
     call(booleans(2), repetitions=(3,)),
     wrong(errors.InputValueError, _X, repetitions=(-1,)),
 )

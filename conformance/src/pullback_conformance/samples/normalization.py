@@ -157,7 +157,8 @@ suite("layer_norm_gradient", layer_gradient, scale=_gradient_size)(
             ((2, 3, 4), normal(2, 4), (0, 2)),
             ((2, 3), normal(2, 3), None),
         )
-    )
+    ),
+    wrong(errors.ShapeError, normal(3, 5), normal(1), normal(3, 1), normal(3, 1), normal(3, 5)),
 )
 suite("rms_norm", _rms_norm)(
     call(normal(3, 5), normal(5, seed=1)),

@@ -339,6 +339,7 @@ suite(
     wrong(errors.ShapeError, normal(2, 0, 5, 3), normal(2, 3, 2, 2)),
     wrong(errors.InputValueError, normal(2, 4, 5, 3), _GRID, method="bicubic"),
     wrong(errors.InputValueError, normal(2, 4, 5, 3), _GRID, padding="same"),
+    wrong(errors.InputValueError, normal(2, 4, 5, 3), _GRID, data_format="NHWC"),
 )
 
 

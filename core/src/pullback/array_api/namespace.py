@@ -25,7 +25,7 @@ FUNCTIONS = frozenset((
     "where", "zeros", "zeros_like",
 ))  # fmt: skip
 #: Other names that libraries have for functions and dtypes of the standard.
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "acos": "arccos",
     "acosh": "arccosh",
     "asin": "arcsin",
@@ -52,10 +52,10 @@ class Completed:
 
     def __init__(self, xp: ArrayNamespace) -> None:
         self._xp = xp
-        for name, other in _OTHER_NAMES.items():
+        for name, other in OTHER_NAMES.items():
             if not hasattr(xp, name) and hasattr(xp, other):
                 setattr(self, name, getattr(xp, other))
-        for name, (needed, make) in _MADE.items():
+        for name, (needed, make) in MADE.items():
             if not hasattr(xp, name) and all(hasattr(self, one) for one in needed):
                 setattr(self, name, make(self))
 
@@ -73,7 +73,11 @@ def _isfinite(xp: ArrayNamespace) -> Callable[..., Any]:
 
 
 def _isinf(xp: ArrayNamespace) -> Callable[..., Any]:
-    return lambda x: (x == x) & (x - x != 0)
+    def isinf(x: Native) -> Any:
+        # Beside a NaN a part is infinite as the size is; that of finite parts may overflow.
+        return ((x == x) & (x - x != 0)) | ((x != x) & (xp.abs(x) == float("inf")))
+
+    return isinf
 
 
 def _signbit(xp: ArrayNamespace) -> Callable[..., Any]:
@@ -94,7 +98,7 @@ def _trunc(xp: ArrayNamespace) -> Callable[..., Any]:
 
 
 def _astype(xp: ArrayNamespace) -> Callable[..., Any]:
-    return lambda x, dtype: x.astype(dtype)
+    return lambda x, dtype, *, copy=True: x.astype(dtype)
 
 
 def _matrix_transpose(xp: ArrayNamespace) -> Callable[..., Any]:
@@ -115,11 +119,11 @@ def _flip(xp: ArrayNamespace) -> Callable[..., Any]:
 
 
 #: For each function those that it is made of, and what makes it.
-_MADE: dict[str, tuple[tuple[str, ...], Callable[[Any], Callable[..., Any]]]] = {
+MADE: dict[str, tuple[tuple[str, ...], Callable[[Any], Callable[..., Any]]]] = {
     "astype": ((), _astype),
     "flip": ((), _flip),
     "isfinite": ((), _isfinite),
-    "isinf": ((), _isinf),
+    "isinf": (("abs",), _isinf),
     "isnan": ((), lambda xp: lambda x: x != x),
     "logical_xor": (("not_equal",), lambda xp: xp.not_equal),
     "matrix_transpose": (("permute_dims",), _matrix_transpose),

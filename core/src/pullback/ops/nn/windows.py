@@ -143,10 +143,10 @@ def untap(
     window: Shape,
     strides: Any,
     padding: Any,
-    dilation: Any = None,
+    dilation: Any,
 ) -> Any:
     """The transpose of `taps`: adds every part to zeros of `shape` at its position."""
-    out, dilation = parts[0].shape[1:-1], dilation or (1,) * len(window)
+    out = parts[0].shape[1:-1]
     padded = [size + low + high for size, (low, high) in zip(shape[1:-1], padding, strict=True)]
     padded_shape = (shape[0], *padded, shape[-1])
     total = None
@@ -173,13 +173,10 @@ def _keys(batch: int, out: Shape, window: Shape, strides: Shape, dilation: Shape
 
 
 def spread(g: Tensor, strides: Shape) -> Tensor:
-    """g with strides - 1 zeros between the elements of each spatial dimension."""
+    """g, which has elements, with strides - 1 zeros between those of each spatial dimension."""
     if all(stride == 1 for stride in strides):
         return g
-    spatial = [
-        max(0, (count - 1) * stride + 1)
-        for count, stride in zip(g.shape[1:-1], strides, strict=True)
-    ]
+    spatial = [(n - 1) * stride + 1 for n, stride in zip(g.shape[1:-1], strides, strict=True)]
     key = [slice(0, size, stride) for size, stride in zip(spatial, strides, strict=True)]
     shape = (g.shape[0], *spatial, g.shape[-1])
     return strided_place(g, shape=shape, key=(slice(0, g.shape[0], 1), *key, ...))

@@ -26,11 +26,6 @@ def taps(
     x: Tensor, window: Shape, strides: Shape, padding: Pads, dilation: Shape, fill: float = 0
 ) -> list[Tensor]: ...
 def untap(
-    parts: Sequence[Tensor],
-    shape: Shape,
-    window: Shape,
-    strides: Any,
-    padding: Any,
-    dilation: Any = None,
+    parts: Sequence[Tensor], shape: Shape, window: Shape, strides: Any, padding: Any, dilation: Any
 ) -> Any: ...
 def spread(g: Tensor, strides: Shape) -> Tensor: ...
