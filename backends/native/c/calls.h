@@ -21,8 +21,8 @@
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
     X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient)                                         \
     X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum) X(matmul) X(linear)            \
-    X(selu) X(erf) X(erfc) X(erfinv) X(lgamma) X(digamma) X(mish) X(log) X(log1p) X(log2)         \
-    X(log10) X(exp2) X(sinh) X(cosh) X(hypot) X(logaddexp) X(less) X(less_equal) X(greater)       \
+    X(selu) X(erf) X(erfc) X(erfinv) X(lgamma) X(digamma) X(bessel_i) X(mish) X(log) X(log1p) X(log2)         \
+    X(log10) X(exp2) X(sinh) X(cosh) X(hypot) X(logaddexp) X(logaddexp2) X(less) X(less_equal) X(greater)       \
     X(greater_equal) X(equal) X(not_equal) X(sign) X(nextafter) X(relu6) X(hard_tanh) X(hard_sigmoid)          \
     X(hard_silu) X(softsign) X(bell) X(squared_error) X(sigmoid_cross_entropy_with_logits)        \
     X(mish_gradient) X(leaky_relu_gradient) X(elu_gradient) X(huber_loss) X(clip)                 \
@@ -38,7 +38,7 @@
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
     X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
-    X(negative_log_likelihood_of_classes)                                                         \
+    X(negative_log_likelihood_of_classes) X(gamma_density) X(regularized_gamma)                                                         \
     X(random_bits) X(random_uniform) X(random_normal) X(dropout)
 /* clang-format on */
 

@@ -1,6 +1,8 @@
 /* Elementwise loops in double: those of float64, and of narrower floats where there is no loop in
  * float32. The elements of 16 and 32 bits are widened block by block (strided.inc.h). */
 
+#include "incomplete_gamma.h"
+
 #define UNARY64(name, expression) UNARY_LOOP(name##_wide, double, expression)
 #define BINARY64(name, expression) BINARY_LOOP(name##_wide, double, expression)
 #define NUMBER64(name, expression) NUMBER_LOOP(name##_wide, double, args->number, expression)
@@ -44,6 +46,9 @@ UNARY64(power_minus_half, 1.0 / (x == -HUGE_VAL ? HUGE_VAL : sqrt(x) + 0.0))
 UNARY64(relu, x <= 0.0 ? 0.0 : x)
 NUMBER64(leaky_relu, a > 0.0 ? a : a * b)
 NUMBER64(elu, a > 0.0 ? a : expm1_64(at_most64(a, 0.0)) * b)
+NUMBER64(bessel_i0, bessel_i0_64(a, b))
+NUMBER64(bessel_i1, bessel_i1_64(a, b))
+NUMBER64(bessel_i2, bessel_i2_64(a, b))
 
 BINARY64(gelu_exact_gradient, a *gelu_exact64_slope(b))
 BINARY64(gelu_tanh_gradient, a *gelu_tanh64_slope(b))
@@ -55,12 +60,15 @@ BINARY64(maximum, ((a < b) | (b != b)) ? b : a)
 BINARY64(minimum, ((b < a) | (b != b)) ? b : a)
 BINARY64(hypot, hypot64(a, b))
 BINARY64(logaddexp, logaddexp64(a, b))
+BINARY64(logaddexp2, logaddexp2_64(a, b))
 BINARY64(squared_error, (a - b) * (a - b))
 BINARY64(mish_gradient, a *mish64_slope(b))
 BINARY64(pow, pow64(a, b))
 BINARY64(prelu, a > 0.0 ? a : a * b)
 BINARY64(xlogy, (a == 0.0) & (b == b) ? 0.0 : a * log64(b))
 BINARY64(floor_divide, floor(a / b))
+
+BINARY64(gamma_density, gamma_density64(a, b))
 
 INLINE double cross_entropy64(double x, double z) {
     double size = fabs(x), wrong = x > 0.0 ? 1.0 - z : z;
@@ -87,6 +95,7 @@ INLINE double huber64(double error, double c) {
     return clipped * clipped * 0.5 + (error - clipped) * c;
 }
 BINARY_NUMBER64(huber_loss, huber64(fabs(a - b), c))
+BINARY_NUMBER64(regularized_gamma, regularized_gamma64(a, b, c))
 
 /* Remainders: with the sign of the divisor, and with that of the dividend. --------------------- */
 

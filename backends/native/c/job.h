@@ -69,7 +69,9 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(erfinv_wide, UnaryArgs) X(lgamma_wide, UnaryArgs) X(digamma_wide, UnaryArgs)                \
     X(mish_wide, UnaryArgs) X(hypot_wide, BinaryArgs) X(logaddexp_wide, BinaryArgs)               \
     X(mish_gradient_wide, BinaryArgs) X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs)    \
-    X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs) X(xlogy_wide, BinaryArgs)
+    X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs) X(xlogy_wide, BinaryArgs)         \
+    X(bessel_i0_wide, NumberArgs) X(bessel_i1_wide, NumberArgs) X(bessel_i2_wide, NumberArgs)  \
+    X(gamma_density_wide, BinaryArgs) X(logaddexp2_wide, BinaryArgs) X(regularized_gamma_wide, BinaryArgs)
 /* Of integers, beside those of exact.inc.h. */
 #define QUOTIENT_LOOPS(X)                                                                         \
     X(sign_int32, UnaryArgs) X(sign_int64, UnaryArgs) X(clip_int32, ClipArgs)                     \

@@ -277,6 +277,24 @@ INLINE double digamma64(double x) {
     return fraction ? found - 1.0 / x : found;
 }
 
+/* Modified Bessel functions I_n(x), or exp(-|x|) I_n(x) if `scaled`: `near` is that below 12, by
+ * its series in y = size^2 / 4, and `far` sqrt(size) exp(-size) I_n(size) from there on. exp(x) is in
+ * two factors, as it is infinite where I_n(x) is not. */
+#define BESSEL64(n, near_of, far_of)                                                               \
+    INLINE double bessel_i##n##_64(double x, double scaled) {                                      \
+        double size = fabs(x), small = size < 12.0 ? size : 0.0, y = small * small * 0.25;         \
+        double large = size < 12.0 ? 12.0 : size, place = 24.0 / large - 1.0;                      \
+        double e = exp64(scaled != 0.0 ? -small : large * 0.5);                                    \
+        double near = near_of, far = (far_of) / sqrt(large);                                       \
+        near = scaled != 0.0 ? near * e : near;                                                    \
+        far = scaled != 0.0 ? far : large == HUGE_VAL ? HUGE_VAL : e * far * e;                    \
+        double found = size < 12.0 ? near : far;                                                   \
+        return n % 2 && x < 0.0 ? -found : found;                                                  \
+    }
+BESSEL64(0, bessel_near_0(y), bessel_far_0(place))
+BESSEL64(1, bessel_near_1(y) * (small * 0.5), bessel_far_1(place))
+BESSEL64(2, bessel_near_2(y) * y, bessel_far_0(place) - 2.0 / large * bessel_far_1(place))
+
 /* Activations. --------------------------------------------------------------------------------- */
 
 INLINE double sigmoid64(double x) {
@@ -373,6 +391,12 @@ INLINE double pow64(double a, double b) {
 INLINE double logaddexp64(double a, double b) {
     double large = a < b ? b : a, apart = a == b ? 0.0 : fabs(a - b);
     double y = large + log1p_unit64(exp64(-apart));
+    return a != a || b != b ? a + b : y;
+}
+
+INLINE double logaddexp2_64(double a, double b) {
+    double large = a < b ? b : a, apart = a == b ? 0.0 : fabs(a - b);
+    double y = large + log1p_unit64(exp2_64(-apart)) * 1.4426950408889634;
     return a != a || b != b ? a + b : y;
 }
 

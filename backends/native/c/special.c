@@ -17,6 +17,8 @@ ELEMENTS(sinh, 1, OF_ONE, IN_DOUBLE(sinh, 2))
 ELEMENTS(cosh, 1, OF_ONE, IN_DOUBLE(cosh, 2))
 ELEMENTS(hypot, 2, OF_TWO, IN_DOUBLE(hypot, 1.5))
 ELEMENTS(logaddexp, 2, OF_TWO, IN_DOUBLE(logaddexp, 2.5))
+ELEMENTS(gamma_density, 2, OF_TWO, IN_DOUBLE(gamma_density, 50))
+ELEMENTS(logaddexp2, 2, OF_TWO, IN_DOUBLE(logaddexp2, 2.5))
 ELEMENTS(xlogy, 2, OF_TWO, IN_DOUBLE(xlogy, 1.5))
 
 /* Of the types that a loop of comparisons takes, one or two of which may be a number. */
@@ -66,6 +68,26 @@ WITH_ATTRIBUTE(leaky_relu_gradient, negative_slope, 1, 0.3)
 WITH_ATTRIBUTE(elu_gradient, alpha, 1, 0.7)
 WITH_ATTRIBUTE(huber_loss, delta, given > 0, 0.4)
 
+/* Of the orders that the functions of order 0 and 1, and their gradients, are made of. */
+KERNEL(bessel_i) {
+    (void)module;
+    double order = ATTRIBUTE(n), scaled = is_true(x, count, names, "scaled");
+    if (PyErr_Occurred())
+        return NULL;
+    static const int of_order[] = {LOOP_bessel_i0_wide, LOOP_bessel_i1_wide, LOOP_bessel_i2_wide};
+    if (count != 1 || !(order == 0 || order == 1 || order == 2))
+        return NUMPY_FALLBACK(bessel_i);
+    const Family family = {NO_LOOP, of_order[(int)order], NO_LOOP, NO_LOOP, 8};
+    ELSE_NUMPY(bessel_i, elements(&family, OF_NUMBER, scaled, x, 1));
+}
+
+KERNEL(regularized_gamma) {
+    (void)module;
+    double upper = is_true(x, count, names, "upper");
+    const Family *family = IN_DOUBLE(regularized_gamma, 100);
+    ELSE_NUMPY(regularized_gamma, count == 2 ? elements(family, OF_TWO, upper, x, 2) : NULL);
+}
+
 KERNEL(clip) {
     (void)module;
     if (count != 3 || names || (x[1] == Py_None && x[2] == Py_None))
@@ -95,7 +117,8 @@ KERNEL(fixed_power) {
     return NUMPY_FALLBACK(fixed_power);
 }
 
-/* What many floats leave by 1 NumPy's kernel has sooner, by their integers, with the same bits. */
+/* What many floats leave by 1 NumPy's kernel has sooner, by their integers, with the same bits. So
+ * has it what integers of 64 bits leave by one of them, by products. */
 #define MANY 2048
 KERNEL(remainder) {
     (void)module;
@@ -104,9 +127,11 @@ KERNEL(remainder) {
             && PyArray_TYPE(as_array(x[1])) == NPY_FLOAT && PyArray_CheckExact(x[0])
             && PyArray_TYPE(as_array(x[0])) == NPY_FLOAT && size(x[0]) >= MANY
             && *(const float *)data(x[1]) == 1.0f;
+    int of_one = count == 2 && !names && PyArray_CheckExact(x[1]) && is_number(x[1])
+              && PyArray_TYPE(as_array(x[1])) == NPY_INT64;
     const Family *family = &(const Family){NO_LOOP, LOOP_remainder_wide, LOOP_remainder_int32,
                                            LOOP_remainder_int64, 2};
-    if (count == 2 && !names && !by_1)
+    if (count == 2 && !names && !by_1 && !of_one)
         y = elements(family, OF_TWO, 0, x, 2);
     ELSE_NUMPY(remainder, y);
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pullback._numerics import error_function, gamma_function
+from pullback._numerics import bessel, error_function, gamma_function, incomplete_gamma
 from pullback_native import _native
 
 SERIES = {
@@ -18,6 +18,12 @@ SERIES = {
     "lgamma_far": gamma_function._LGAMMA_FAR,
     "digamma_near": gamma_function._DIGAMMA_NEAR,
     "digamma_far": gamma_function._DIGAMMA_FAR,
+    **{f"bessel_near_{n}": bessel._series(n) for n in range(3)},
+    **{f"bessel_far_{n}": bessel._SCALED[n] for n in range(2)},
+    "gamma_near_one": incomplete_gamma._near_one(),
+    "stirling": incomplete_gamma._STIRLING,
+    "atanh_rest": tuple(1 / (2 * k + 3) for k in range(24, -1, -1)),
+    **{f"temme_{k}": row for k, row in enumerate(incomplete_gamma._temme())},
     "erf_near32": error_function._NEAR_32,
     "erf_far32": error_function._FAR_32,
 }

@@ -96,3 +96,57 @@ def test_maxima_alone_are_those_with_their_places(data_format: str, size: int) -
     }  # fmt: skip
     y, _ = KERNELS["max_pool"](x, **options)
     np.testing.assert_array_equal(KERNELS["max_pool"](x, residuals=False, **options), y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64"])
+def test_put_along_axis(dtype: str) -> None:
+    draw = np.random.default_rng(8)
+    for _ in range(80):
+        shape = shape_of(draw, 6)
+        axis = int(draw.integers(len(shape)))
+        taken = (*shape[:axis], int(draw.integers(1, 7)), *shape[axis + 1 :])
+        beside = [1 if draw.random() < 0.3 else n for n in taken]
+        beside[axis] = taken[axis]
+        x = draw.standard_normal(shape).astype(dtype)
+        indices = draw.integers(-shape[axis], shape[axis], beside)
+        values: Any = draw.standard_normal([1 if draw.random() < 0.3 else n for n in taken])
+        values = values.astype(dtype)
+        expected, every = x.copy(), np.broadcast_to(values, taken)
+        wide = np.broadcast_to(indices, taken)
+        for place in np.ndindex(*taken):  # of equal indices the last one in C order is kept
+            expected[(*place[:axis], wide[place], *place[axis + 1 :])] = every[place]
+        for back in (False, True):
+            given: list[Any] = [x, indices, values]
+            if back:  # the same values in reversed memory
+                given = [np.flip(np.ascontiguousarray(np.flip(one))) for one in given]
+            found = KERNELS["put_along_axis"](*given, axis=axis)
+            np.testing.assert_array_equal(found, expected)
+    for wrong in (np.zeros((3, 2), np.int64), np.zeros((1, 2, 1), np.int64)):
+        with pytest.raises((ValueError, IndexError)):
+            KERNELS["put_along_axis"](np.zeros((1, 4)), wrong, np.zeros(wrong.shape), axis=1)
+
+
+@pytest.mark.parametrize("mode", ["update", "add", "multiply", "max", "min"])
+def test_scatter_nd(mode: str) -> None:
+    draw = np.random.default_rng(9)
+    combine = {
+        "update": lambda _, b: b, "add": np.add, "multiply": np.multiply, "max": np.maximum,
+        "min": np.minimum,
+    }[mode]  # fmt: skip
+    for _ in range(40):
+        shape = shape_of(draw, 5)
+        count = int(draw.integers(1, len(shape) + 1))
+        places = shape_of(draw, 4, 2)
+        at = np.stack([draw.integers(-n, n, places) for n in shape[:count]], -1)
+        x = draw.standard_normal(shape)
+        updates = draw.standard_normal((*places, *shape[count:]))
+        expected = x.copy()
+        for place in np.ndindex(*places):
+            key = tuple(at[place])
+            expected[key] = combine(expected[key], updates[place])
+        found = KERNELS["scatter_nd"](x, at, updates, mode=mode)
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+    with pytest.raises(ValueError, match="fit"):
+        KERNELS["scatter_nd"](x, at, updates[..., None], mode=mode)
+    with pytest.raises(IndexError):
+        KERNELS["scatter_nd"](x, at + 100, updates, mode=mode)

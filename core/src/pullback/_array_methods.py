@@ -79,6 +79,8 @@ class ArrayMethods:
 
     def transpose(self, *axes: Any) -> Tensor:
         """The axes in another order: reversed, or as given, alone or as one sequence."""
+        if len(axes) > 1 and {*map(type, axes)} == {int}:
+            return OPERATORS.permute_dims(self, axes)
         order = axes[0] if len(axes) == 1 else axes or None
         return OPERATORS.numpy("transpose", self, order)
 

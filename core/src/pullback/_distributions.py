@@ -15,7 +15,7 @@ from pullback.casting import HALF
 from pullback.devices import Device, DeviceLike, as_device
 from pullback.dtypes import DType, DTypeLike, as_dtype
 from pullback.ops.arithmetic import abs, maximum, minimum
-from pullback.ops.creation import ones_like, zeros_like
+from pullback.ops.creation import zeros_like
 from pullback.ops.data_types import finfo
 from pullback.ops.exponential import exp, log, log1p, sqrt
 from pullback.ops.manipulation import broadcast_to
@@ -36,6 +36,8 @@ Draw: TypeAlias = Callable[[], Tensor]
 _FEW = 10.0
 #: More values than this have no part of a mean up to _FEW that a float tells from 0.
 _MOST = 128
+#: Numbers between these are positive and finite in every dtype.
+_LEAST, _GREATEST = 1e-4, 6e4
 
 
 def _until_all(like: Tensor, open_: Tensor, trial: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
@@ -48,24 +50,39 @@ def _until_all(like: Tensor, open_: Tensor, trial: Callable[[], tuple[Tensor, Te
     return result
 
 
-def _gamma(concentration: Tensor, normal: Draw, uniform: Draw) -> tuple[Tensor, Tensor]:
+def _gamma(
+    concentration: Tensor | float, normal: Draw, uniform: Draw
+) -> tuple[Tensor, Tensor | float]:
     """Two factors of Gamma-distributed numbers, of the second one the logarithm.
 
     Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). The second factor
     may be too small for a float where the concentration is.
     """
-    boosted = where(concentration < 1, concentration + 1, concentration)
-    d = boosted - 1.0 / 3.0
-    c = 1.0 / sqrt(d * 9.0)
+    d: Tensor | float
+    c: Tensor | float
+    if isinstance(concentration, float):
+        d = concentration + (concentration < 1) - 1.0 / 3.0
+        c = 1.0 / math.sqrt(d * 9.0)
+    else:
+        d = where(concentration < 1, concentration + 1, concentration) - 1.0 / 3.0
+        c = 1.0 / sqrt(d * 9.0)
 
     def trial() -> tuple[Tensor, Tensor]:
         z = normal()
         v = (z * c + 1) ** 3
         u = uniform()
-        safe = where(v > 0, v, 1)
-        return d * safe, (v > 0) & (log(u) < z * z * 0.5 + d * (1 - safe + log(safe)))
+        is_inside = v > 0
+        safe = where(is_inside, v, 1)
+        return d * safe, is_inside & (log(u) < z * z * 0.5 + d * (1 - safe + log(safe)))
 
-    found = _until_all(concentration, ones_like(concentration, dtype=dtypes.bool_), trial)
+    found, is_good = trial()
+    # A few percent are rejected each time.
+    while not bool(all_of(is_good)):
+        value, fits = trial()
+        found = where(is_good, found, where(fits, value, 0))
+        is_good = is_good | fits
+    if isinstance(concentration, float):
+        return found, 0.0 if concentration >= 1 else log(uniform()) / concentration
     # Gamma(a) = Gamma(a + 1) U^(1/a) for a < 1.
     power = log(uniform()) / minimum(maximum(concentration, 1e-30), 1)
     return found, where(concentration < 1, power, 0)
@@ -207,11 +224,20 @@ class Distributions:
         """
         place = None if device is None else as_device(device)
         wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
-        concentration = _positive(from_any(alpha, None, place).astype(wide), "gamma: alpha", alpha)
-        size: Shape = concentration.shape if shape is None else as_shape(shape)
-        result, power = _gamma(broadcast_to(concentration, size), *self._numbers(size, wide, place))
-        scaled: Tensor = result * exp(power) * parameter(scale, "scale")
-        return scaled
+        if isinstance(alpha, (int, float)) and _LEAST < alpha < _GREATEST:
+            draws = self._numbers(() if shape is None else as_shape(shape), wide, place)
+            result, power = _gamma(float(alpha), *draws)
+        else:
+            concentration = from_any(alpha, None, place).astype(wide)
+            concentration = _positive(concentration, "gamma: alpha", alpha)
+            size: Shape = concentration.shape if shape is None else as_shape(shape)
+            draws = self._numbers(size, wide, place)
+            result, power = _gamma(broadcast_to(concentration, size), *draws)
+        if not isinstance(power, float):
+            result = result * exp(power)
+        if not (type(scale) in (int, float) and scale == 1):
+            result = result * parameter(scale, "scale")
+        return result
 
     def _numbers(
         self, size: Shape, dtype: DType, device: Device | None

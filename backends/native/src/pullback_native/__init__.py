@@ -10,10 +10,11 @@ from pullback_native import _native
 from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
-from pullback_native.kernels import KERNELS, halves
+from pullback_native.kernels import KERNELS, channels, halves
 from pullback_native.kernels.halves import IN_FLOAT32, function_in_float32, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+from pullback_numpy.kernels.indexing import scatter_nd_by
 
 __all__ = [
     "INSTRUCTIONS",
@@ -24,7 +25,7 @@ __all__ = [
 ]
 
 # C passes calls that it does not support to NumPy's kernels.
-_native.prepare(NUMPY_KERNELS, threads.threads, bfloat16)
+_native.prepare(NUMPY_KERNELS | channels.FALLBACKS, threads.threads, bfloat16)
 
 _FLOATS = ("float32", "bfloat16", "float16", "float64")
 _HALVES = ("bfloat16", "float16")
@@ -35,11 +36,12 @@ _NUMBERS = (*_FLOATS, "int32", "int64")
 DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
-            "bell", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
-            "exp", "expm1", "fixed_power", "fmod", "gelu", "gelu_gradient", "hard_sigmoid",
-            "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu", "leaky_relu_gradient",
-            "lgamma", "log_sigmoid", "logaddexp", "mish", "mish_gradient",
-            "relu", "relu6", "relu_gradient", "selu", "sigmoid",
+            "bell", "bessel_i", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
+            "exp", "expm1", "fixed_power", "fmod", "gamma_density", "gelu", "gelu_gradient",
+            "hard_sigmoid", "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu",
+            "leaky_relu_gradient",
+            "lgamma", "log_sigmoid", "logaddexp", "logaddexp2", "mish", "mish_gradient",
+            "regularized_gamma", "relu", "relu6", "relu_gradient", "selu", "sigmoid",
             "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "silu",
             "silu_gradient", "softplus", "softsign", "sqrt", "squared_error", "tanh",
             "tanh_gradient", "prelu", "xlogy",
@@ -96,8 +98,15 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in (dtypes or ())]
             register(name, in_float32(name, kernel), dtypes=narrow)
-    for name in halves.SCATTERS:
-        register(name, halves.scatter_in_float32(name, compiled[name]), dtypes=_HALVES)
+    short = {name: halves.scatter_in_float32(name, compiled[name]) for name in halves.SCATTERS}
+    for name, scatter in short.items():
+        register(name, scatter, dtypes=_HALVES)
+    for scatters, taken in ((compiled, DTYPES["scatter_max"]), (short, _HALVES)):
+        modes = {
+            mode: scatters.get(f"scatter_{mode}", NUMPY_KERNELS[f"scatter_{mode}"])
+            for mode in ("add", "max", "min", "multiply", "update")
+        }
+        register("scatter_nd", scatter_nd_by(modes), dtypes=taken)
     for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):
         dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
         register(name, in_float32(name, NUMPY_KERNELS[name], halves.WORTH_A_COPY), dtypes=dtypes)

@@ -18,7 +18,7 @@ import numpy as np
 
 from pullback.casting import compute_dtype
 from pullback.shapes import Pads, output_sizes
-from pullback_numpy import depthwise, threads
+from pullback_numpy import convolution_few, depthwise, threads
 from pullback_numpy.arrangement import as_matrix, band_width, banded, exchanged, grouped
 from pullback_numpy.products import matmul
 from pullback_numpy.typing import Array, Sizes
@@ -61,11 +61,14 @@ def conv(
     shape = (x.shape[0], *out, features)
     if not prod(shape) or not kernel.size:
         return np.zeros(shape, dtype)
-    if groups > 1 and groups == channels:
-        return depthwise.conv(x, kernel, strides=strides, padding=padding, dilation=dilation)
     if groups == 1 and _is_matmul(window, strides, padding):
         pixels: Array = matmul(x.reshape(-1, channels), kernel.reshape(channels, features))
         return pixels.reshape(shape)
+    few = _few(x.shape, window, strides, padding, dilation, groups, features)
+    if few is not None:
+        return convolution_few.conv(x, kernel, few, by_channel=groups > 1)
+    if groups > 1 and groups == channels:
+        return depthwise.conv(x, kernel, strides=strides, padding=padding, dilation=dilation)
     band = band_width(out[-1], window, strides, dilation, groups, channels, features)
     y = np.empty(shape, dtype)
     options = strides, padding, dilation, groups
@@ -76,6 +79,28 @@ def conv(
     if band == 1 or np.isnan(np.maximum.reduce(y, axis=None)):
         _into(y, x, kernel, *options)
     return y
+
+
+#: Products of so many terms take less time than the preparations for blocks of windows.
+_FEW_TERMS = 1 << 18
+
+
+def _few(
+    image: Sizes,
+    window: Sizes,
+    strides: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+    groups: int,
+    features: int,
+) -> convolution_few.Plan | None:
+    """Returns how few elements are convolved; None for many, and for groups of some channels."""
+    if groups > 1 and not groups == image[-1] == features:
+        return None
+    plan = convolution_few.plan_for(image, window, strides, padding, dilation)
+    if plan is None or (groups == 1 and prod(plan.windows) * features > _FEW_TERMS):
+        return None
+    return plan
 
 
 def _into(
@@ -119,13 +144,16 @@ def conv_kernel_gradient(
     window, channels, features = kernel_shape[:-2], x.shape[-1], kernel_shape[-1]
     if not g.size or not prod(kernel_shape):
         return np.zeros(kernel_shape, dtype)
+    if groups == 1 and _is_matmul(window, strides, padding):
+        total: Array = matmul(x.reshape(-1, channels).T, g.reshape(-1, features))
+        return total.reshape(kernel_shape)
+    few = _few(x.shape, window, strides, padding, dilation, groups, features)
+    if few is not None:
+        return convolution_few.kernel_gradient(x, g, kernel_shape, few, by_channel=groups > 1)
     if groups > 1 and groups == channels:
         return depthwise.conv_kernel_gradient(
             x, g, kernel_shape=kernel_shape, strides=strides, padding=padding, dilation=dilation
         )
-    if groups == 1 and _is_matmul(window, strides, padding):
-        total: Array = matmul(x.reshape(-1, channels).T, g.reshape(-1, features))
-        return total.reshape(kernel_shape)
     stride = strides[-1]
     band = band_width(g.shape[-2], window, strides, dilation, groups, channels, features)
     wide = (*window[:-1], window[-1] + (band - 1) * stride)
@@ -188,13 +216,16 @@ def conv_input_gradient(
     window, channels, features = kernel.shape[:-2], input_shape[-1], kernel.shape[-1]
     if not g.size or not kernel.size or not prod(input_shape):
         return np.zeros(input_shape, dtype)
+    if groups == 1 and _is_matmul(window, strides, padding):
+        pixels: Array = matmul(g.reshape(-1, features), kernel.reshape(channels, features).T)
+        return pixels.reshape(input_shape)
+    plan = _few(input_shape, window, strides, padding, dilation, groups, features)
+    if plan is not None and groups > 1:
+        return convolution_few.input_gradient(g, kernel, plan, by_channel=True)
     if groups > 1 and groups == channels:
         return depthwise.conv_input_gradient(
             g, kernel, input_shape=input_shape, strides=strides, padding=padding, dilation=dilation
         )
-    if groups == 1 and _is_matmul(window, strides, padding):
-        pixels: Array = matmul(g.reshape(-1, features), kernel.reshape(channels, features).T)
-        return pixels.reshape(input_shape)
     reach = [d * (w - 1) for w, d in zip(window, dilation, strict=True)]
     # At stride 1 the gradient is a convolution of g with the kernel flipped and its channels
     # exchanged. That gathers instead of scattering, which pays unless there are few windows
@@ -209,6 +240,8 @@ def conv_input_gradient(
         flipped = exchanged(kernel[(slice(None, None, -1),) * len(window)], groups)
         around = tuple((r - low, r - high) for r, (low, high) in zip(reach, padding, strict=True))
         return conv(g, flipped, strides=strides, padding=around, dilation=dilation, groups=groups)
+    if plan is not None:
+        return convolution_few.input_gradient(g, kernel, plan, by_channel=False)
     return _scattered(g, kernel, input_shape, strides, padding, dilation, groups)
 
 

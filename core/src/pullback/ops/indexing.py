@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback._dispatch.symbolic import takes_symbols
+from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import DType, Operand, Operands, Resolution, uniform
 from pullback.ops import late, reductions
 from pullback.ops.comparison import equal
@@ -476,3 +477,25 @@ def put_along_axis(x: Tensor, indices: Tensor, values: Tensor, /, axis: Axis = -
     places = reshape(_flat_indices(x.shape, indices, axis), (-1,))
     flat = reshape(broadcast_to(values, wanted), (-1,))
     return reshape(scatter_update(reshape(x, (-1,)), places, flat), x.shape)
+
+
+put_along_axis.vjp(indices=None)
+
+
+@put_along_axis.vjp("x")
+def _(g: Tensor, indices: Tensor, axis: int) -> Tensor:
+    zero = full((), 0, dtype=g.dtype, device=g.device)
+    return put_along_axis(g, indices, zero, axis=axis)
+
+
+@put_along_axis.vjp("values")
+def _(g: Tensor, indices: Tensor, values_shape: Shape, axis: int) -> Tensor:
+    taken = take_along_axis(g, indices, axis=axis)
+    if indices.shape[axis] < 2:
+        return unbroadcast(taken, values_shape)
+    # Only the value that was kept has a gradient: put running numbers to find it.
+    numbers = reshape(arange(taken.size, device=g.device), taken.shape)
+    nowhere = full(g.shape, -1, dtype=numbers.dtype, device=g.device)
+    kept = take_along_axis(put_along_axis(nowhere, indices, numbers, axis=axis), indices, axis=axis)
+    zero = full((), 0, dtype=g.dtype, device=g.device)
+    return unbroadcast(where(equal(kept, numbers), taken, zero), values_shape)

@@ -227,6 +227,10 @@ def split(element: Structure, columns: Columns | None = None) -> Batch:
     Raises:
         InputValueError: for more than three parts, or columns that do not exist.
     """
+    if columns is None and type(element) is tuple and len(element) == 2:
+        inputs, targets = element
+        if type(inputs) is Tensor and type(targets) is Tensor:
+            return Batch(inputs, targets)
     if columns is not None:
         return Batch(*[_column(element, names) for names in columns])
     parts = isinstance(element, tuple) or (

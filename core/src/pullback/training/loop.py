@@ -150,12 +150,11 @@ class FitLoop:
             )
 
     def _step(self, batch: Batch) -> Values | None:
-        weights = batch.weights
         if self.class_weight is not None:
-            weights = by_class(batch.targets, self.class_weight, weights)
+            weights = by_class(batch.targets, self.class_weight, batch.weights)
             self.unseen.see(batch.targets)
-        given = Batch(batch.inputs, batch.targets, weights)
-        return run_step(self.model, self.model.train_step, given)
+            batch = Batch(batch.inputs, batch.targets, weights)
+        return run_step(self.model, self.model.train_step, batch)
 
     def _ended(self, data: Batches) -> None:
         """Raises if an epoch has no steps, or fewer than requested."""

@@ -137,16 +137,20 @@ class CompileConfig:
         """
         values: dict[str, Tensor] = {}
         total: Tensor | None = None
+        plain = type(predictions) is not Masked and weights is None
         for path, loss, loss_weight in self.losses:
-            value = loss(
-                *_without_mask(
-                    _at(targets, path, "targets"),
-                    _at(predictions, path, "predictions"),
-                    _weights_at(weights, path),
-                    loss.title,
-                    for_mean=True,
+            if plain and not path:
+                value = loss(targets, predictions, None)  # as below, in fewer calls
+            else:
+                value = loss(
+                    *_without_mask(
+                        _at(targets, path, "targets"),
+                        _at(predictions, path, "predictions"),
+                        _weights_at(weights, path),
+                        loss.title,
+                        for_mean=True,
+                    )
                 )
-            )
             if self.output_losses:
                 values[_name(path, "loss")] = value
             value = value if loss_weight == 1 else value * loss_weight
@@ -167,7 +171,11 @@ class CompileConfig:
         """Updates the metrics with a batch."""
         if self.sharing is not None and self.metrics:
             targets, predictions, weights = self.sharing.whole((targets, predictions, weights))
+        plain = type(predictions) is not Masked
         for path, _, metric, takes_weights in self.metrics:
+            if plain and not path and (weights is None or not takes_weights):
+                metric(targets, predictions)  # as below, in fewer calls
+                continue
             *arguments, part = _without_mask(
                 _at(targets, path, "targets"),
                 _at(predictions, path, "predictions"),

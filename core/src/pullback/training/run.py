@@ -60,10 +60,12 @@ class RunningMetrics:
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
         self.metrics = dict(metrics)
         self.means: dict[str, Mean] = {}
+        #: The logs of these means, by their prefix: a step takes them from here.
+        self._logs: dict[str, LazyLogs] = {}
 
     def reset(self) -> None:
         """Starts over."""
-        self.means = {}
+        self.means, self._logs = {}, {}
         for metric in self.metrics.values():
             metric.reset()
 
@@ -77,7 +79,10 @@ class RunningMetrics:
 
     def logs(self, prefix: str = "") -> LazyLogs:
         """Returns the metrics by name, as they are when they are read."""
-        return LazyLogs(self.means, self.metrics, prefix=prefix)
+        logs = self._logs.get(prefix)
+        if logs is None:
+            logs = self._logs[prefix] = LazyLogs(self.means, self.metrics, prefix=prefix)
+        return logs
 
     def checkpoint_state(self) -> dict[str, Any]:
         """Returns the sums so far."""
@@ -90,7 +95,7 @@ class RunningMetrics:
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state from `checkpoint_state`."""
-        self.means = {name: Mean(name) for name in state["means"]}
+        self.means, self._logs = {name: Mean(name) for name in state["means"]}, {}
         for name, saved in state["means"].items():
             self.means[name].restore_state(saved)
         for name, saved in state["metrics"].items():

@@ -43,7 +43,7 @@ _WITH_STATISTICS = (
 
 
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
-OF_NUMPY = ("reciprocal", "atan2", "logaddexp2", "count_nonzero", "vecdot")
+OF_NUMPY = ("reciprocal", "atan2", "count_nonzero", "vecdot")
 #: Ops that combine elements with others at some positions.
 SCATTERS = ("scatter_add", "scatter_max", "scatter_min")
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")

@@ -13,11 +13,14 @@ from pullback.shapes import output_sizes
 from pullback_native.kernels.windows import Padding, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
+from pullback_numpy.kernels.pooling import with_pixels
 from pullback_numpy.typing import PoolOptions
 
 #: The loops take the channels of a pixel at once. Of fewer, and many pixels, NumPy's kernels take
 #: a position in all windows at once, three to ten times as fast.
 _FEW_CHANNELS, _MANY = 8, 4096
+#: Up to so many elements channels that come first are moved to the end and back.
+_FEW = 16384
 
 _POOL, _GRADIENT, _MEAN = LOOPS["max_pool"], LOOPS["max_pool_gradient"], LOOPS["avg_pool"]
 #: Larger windows are added in groups, by NumPy's kernel.
@@ -47,6 +50,19 @@ def _is_flat(shape: tuple[int, ...]) -> bool:
     return shape[-1] < _FEW_CHANNELS and prod(shape) > _MANY
 
 
+def _channels_last(kernel: Kernel, x: Array, *indices: Array, **options: Any) -> Any:
+    """What a kernel for channels last computes of channels that come first."""
+    rank = x.ndim
+    last, back = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
+    if "input_shape" in options:
+        options["input_shape"] = tuple([options["input_shape"][axis] for axis in last])
+    inputs = [one.transpose(last) for one in (x, *indices)]
+    found = kernel(*inputs, data_format="channels_last", **options)
+    if isinstance(found, tuple):
+        return tuple([one.transpose(back) for one in found])
+    return found.transpose(back)
+
+
 def _is_dilated(options: PoolOptions) -> bool:
     """Returns whether there are gaps in the windows, which the loops do not know."""
     dilation = options.get("dilation")
@@ -56,7 +72,11 @@ def _is_dilated(options: PoolOptions) -> bool:
 def _max_pool(
     x: Array, *, data_format: str, ceil_mode: bool = False, **options: Unpack[PoolOptions]
 ) -> tuple[Array, Array]:  # fmt: skip
-    if data_format != "channels_last" or x.ndim > 4 or x.dtype != FLOAT32 or _is_dilated(options):
+    served = x.ndim <= 4 and x.dtype == FLOAT32 and not _is_dilated(options)
+    if served and data_format != "channels_last" and x.size <= _FEW:
+        moved: tuple[Array, Array] = _channels_last(_max_pool, x, **options)
+        return moved
+    if data_format != "channels_last" or not served:
         results: tuple[Array, Array] = NUMPY_KERNELS["max_pool"](
             x, data_format=data_format, **options
         )
@@ -78,7 +98,13 @@ def _max_pool_gradient(
     g: Array, indices: Array, *, input_shape: tuple[int, ...], data_format: str,
     ceil_mode: bool = False, **options: Unpack[PoolOptions],
 ) -> Array:  # fmt: skip
-    if data_format != "channels_last" or g.ndim > 4 or g.dtype != FLOAT32 or _is_dilated(options):
+    served = g.ndim <= 4 and g.dtype == FLOAT32 and not _is_dilated(options)
+    if served and data_format != "channels_last" and prod(input_shape) <= _FEW:
+        moved: Array = _channels_last(
+            _max_pool_gradient, g, indices, input_shape=input_shape, **options
+        )
+        return moved
+    if data_format != "channels_last" or not served:
         gradient: Array = NUMPY_KERNELS["max_pool_gradient"](
             g, indices, input_shape=input_shape, data_format=data_format, **options
         )
@@ -106,6 +132,8 @@ def _avg_pool(
     if ceil_mode:
         return NotImplemented
     served = x.ndim <= 4 and x.dtype == FLOAT32 and not _is_dilated(options)
+    if served and data_format != "channels_last" and x.size <= _FEW:
+        return _channels_last(_avg_pool, x, count_include_pad=count_include_pad, **options)
     if data_format == "channels_last" and served:
         shape, sizes, _ = _plan(x.shape, **options)
         taps = prod(options["window"])
@@ -129,4 +157,5 @@ KERNELS: dict[str, Kernel] = {
     "avg_pool": _avg_pool,
     "max_pool": _max_pool,
     "max_pool_gradient": _max_pool_gradient,
+    "max_pool_with_indices": with_pixels(_max_pool),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,17 @@ def _scatter_update(x: Array, indices: Array, updates: Array, *, axis: int) -> A
     return result
 
 
+def _put_along_axis(x: Array, indices: Array, values: Array, *, axis: int) -> Array:
+    beside = zip(x.shape, indices.shape, range(x.ndim), strict=True)
+    if values.ndim > x.ndim or any(n not in (1, m) for m, n, other in beside if other != axis):
+        raise ValueError("indices or values that do not broadcast")
+    result = np.array(x, order="C")
+    # In C order, so that the last of the values whose index repeats is kept: of arrays that lie in
+    # another order, such as reversed ones, NumPy would write another one last.
+    result[along(x.shape, np.ascontiguousarray(indices), axis)] = values
+    return result
+
+
 def _extreme(ufunc: Any) -> Kernel:
     """Makes a scatter kernel that combines elements and updates by a ufunc."""
 
@@ -208,14 +220,42 @@ def _extreme(ufunc: Any) -> Kernel:
     return scatter
 
 
+def scatter_nd_by(scatters: Mapping[str, Kernel]) -> Kernel:
+    """The kernel of `scatter_nd`, by those of its modes along one axis."""
+
+    def kernel(x: Array, indices: Array, updates: Array, *, mode: str) -> Any:
+        count = indices.shape[-1]
+        shape = x.shape
+        if not 0 < count <= x.ndim or updates.shape != (*indices.shape[:-1], *shape[count:]):
+            raise ValueError("positions or updates that do not fit")
+        places, size = indices[..., 0], shape[0]
+        for axis in range(1, count):
+            places = _ravel_index(places, indices[..., axis], sizes=(size, shape[axis]))
+            size *= shape[axis]
+        rows = x.reshape(size, *shape[count:])
+        return scatters[mode](rows, places, updates, axis=0).reshape(shape)
+
+    return kernel
+
+
+_SCATTERS: dict[str, Kernel] = {
+    "add": _scatter_add,
+    "max": _extreme(np.maximum),
+    "min": _extreme(np.minimum),
+    "multiply": _scatter_multiply,
+    "update": _scatter_update,
+}
+
 KERNELS: dict[str, Kernel] = {
     "gather_nd": _gather_nd,
     "place_along_axis": _place_along_axis,
+    "put_along_axis": _put_along_axis,
     "ravel_index": _ravel_index,
     "scatter_add": _scatter_add,
-    "scatter_max": _extreme(np.maximum),
-    "scatter_min": _extreme(np.minimum),
+    "scatter_max": _SCATTERS["max"],
+    "scatter_min": _SCATTERS["min"],
     "scatter_multiply": _scatter_multiply,
+    "scatter_nd": scatter_nd_by(_SCATTERS),
     "scatter_update": _scatter_update,
     "segment_prod": _segment_prod,
     "segment_sum": _segment_sum,

@@ -111,11 +111,33 @@ def _vecdot(x1: Array, x2: Array, *, axis: int) -> Any:
     return np.matmul(x1[..., None, :], x2[..., None])[..., 0, 0]
 
 
+#: Elements of vectors up to which copies of their components take less time than more calls.
+_FEW_IN_VECTORS = 16384
+
+
+def _cross_of_few(x1: Array, x2: Array, axis: int) -> Array:
+    rank = x1.ndim
+    first = (axis, *range(axis), *range(axis + 1, rank))
+    # Two components again behind the third: what is multiplied lies side by side.
+    rows = []
+    for x in (x1.transpose(first), x2.transpose(first)):
+        repeated = np.empty((5, *x.shape[1:]), x.dtype)
+        repeated[:3] = x
+        repeated[3:] = repeated[:2]
+        rows.append(repeated)
+    a, b = rows
+    y: Array = a[1:4] * b[2:]
+    y -= a[2:] * b[1:4]
+    return np.ascontiguousarray(y.transpose(*range(1, axis + 1), 0, *range(axis + 1, rank)))
+
+
 def _cross(x1: Array, x2: Array, *, axis: int) -> Any:
     if axis >= 0 or x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError("vectors must have 3 elements along a negative axis")
     if _is_half(x1):
         return narrowed(_cross(widened(x1), widened(x2), axis=axis), x1)
+    if x1.shape == x2.shape and x1.size <= _FEW_IN_VECTORS:
+        return _cross_of_few(x1, x2, axis + x1.ndim)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
     y = np.empty(shape, x1.dtype)
     behind = (slice(None),) * (-1 - axis)
@@ -229,7 +251,36 @@ def _exchange(x: Array, items: Array, first: int, others: Array) -> None:
     x[items, others] = kept
 
 
+#: The elements of a matrix up to which Python's numbers take less time than calls of NumPy.
+_FEW = 36
+_SINGLE_OR_DOUBLE = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _lu_of_few(x: Array) -> tuple[Array, Array] | None:
+    """As `_lu_factor`, of one matrix of real numbers; None where one is NaN or infinite."""
+    rows, pivots = x.tolist(), []
+    m, n = x.shape
+    for j in range(min(m, n)):
+        sizes = [abs(row[j]) for row in rows[j:]]
+        top = max(sizes)
+        pivot = j + sizes.index(top)
+        pivots.append(pivot)
+        rows[j], rows[pivot] = rows[pivot], rows[j]
+        first = rows[j]
+        for row in rows[j + 1 :] if top else ():
+            factor = row[j] = row[j] / first[j]
+            row[j + 1 :] = [
+                a - factor * b for a, b in zip(row[j + 1 :], first[j + 1 :], strict=True)
+            ]
+    lu = np.array(rows, x.dtype)
+    return (lu, np.array(pivots, np.int32)) if np.isfinite(lu).all() else None
+
+
 def _lu_factor(x: Array) -> tuple[Array, Array]:
+    if x.ndim == 2 and x.dtype in _SINGLE_OR_DOUBLE and 0 < x.size <= _FEW:
+        found = _lu_of_few(x)
+        if found is not None:
+            return found
     *stack, m, n = x.shape
     lu = np.array(widened(x), order="C").reshape(math.prod(stack), m, n)
     pivots = np.empty((len(lu), min(m, n)), np.int32)

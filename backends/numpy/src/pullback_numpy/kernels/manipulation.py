@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback.shapes import PAD_SOURCES, Pads
-from pullback_numpy.typing import Array, Key, Sizes
+from pullback_numpy.typing import Array, DType, Key, Sizes
 
 # Below this many elements a copy costs less than what strides of 0 cost each op that reads it: a
 # 10x10 product takes 0.5 us on a copy and 1.9 us on a broadcast view.
@@ -198,7 +198,15 @@ def _pad(
     return result
 
 
+def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:
+    if whole > 1:
+        found: Array = np.ascontiguousarray(x).view(dtype)[..., 0]
+        return found
+    return (x[..., None] if parts > 1 else x).view(dtype)
+
+
 KERNELS: dict[str, Kernel] = {
+    "bitcast": _bitcast,
     "broadcast_to": _broadcast_to,
     "concat": _concat,
     "expand_dims": _expand_dims,

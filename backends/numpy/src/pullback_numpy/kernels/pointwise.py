@@ -51,6 +51,15 @@ def _bell(x: Array, y: Array) -> None:
     y *= y.dtype.type(2 / math.sqrt(math.pi))
 
 
+def _hard_shrink(x: Array, *, threshold: float) -> Any:
+    def into(x: Array, y: Array) -> None:
+        is_near = np.less_equal(np.abs(x, out=y), x.dtype.type(threshold))
+        y[...] = x
+        np.copyto(y, 0, where=is_near)
+
+    return in_pieces(into)(x)
+
+
 def _leaky_relu_gradient(g: Array, x: Array, *, negative_slope: float) -> Any:
     def into(g: Array, x: Array, y: Array) -> None:
         np.multiply(g, g.dtype.type(negative_slope), out=y)
@@ -175,6 +184,7 @@ KERNELS: dict[str, Kernel] = {
     "bell": in_pieces(_bell),
     "celu": _celu,
     "elu_gradient": _elu_gradient,
+    "hard_shrink": _hard_shrink,
     "hard_sigmoid": in_pieces(_hard_sigmoid),
     "hard_silu": in_pieces(_hard_silu),
     "hard_tanh": _between(-1, 1),

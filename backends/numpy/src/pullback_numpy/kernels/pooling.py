@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.casting import compute_dtype
 from pullback.plugins.records import Kernel, may_decline
-from pullback.shapes import channels_last_shape, spatial_of
+from pullback.shapes import channels_last_shape, output_sizes, spatial_of
 from pullback_numpy import pooling, pooling_few
 from pullback_numpy.kernels.convolution import to_last
 from pullback_numpy.pooling_few import Plan
@@ -68,6 +68,44 @@ def _max_pool(
     else:
         y, indices = map(_back, pooling.max_pool(to_last(x), **options))
     return (y, indices) if residuals else y
+
+
+@lru_cache(maxsize=64)
+def _pixels(spatial: Sizes, data_format: str, options: tuple[Sizes, Sizes, Any, Sizes]) -> Any:
+    """The pixel of each position in each window, where it differs between windows.
+
+    Returns:
+        The places of the windows in the table, to which indices into windows are added, and the
+        table. Outside of the image it has the nearest position of the window that is inside, as a
+        window with nothing larger than the padding has its maximum there.
+    """
+    pixel, count = np.zeros((1,) * (2 * len(spatial)), np.int64), len(spatial)
+    for axis, (size, width, stride, pads, step) in enumerate(zip(spatial, *options, strict=True)):
+        out = output_sizes((size,), (width,), (stride,), (pads,), (step,))[0]
+        starts = np.arange(out) * stride - pads[0]
+        least = starts + step * -(np.minimum(starts, 0) // step)
+        places = np.maximum(starts[:, None] + np.arange(width) * step, least[:, None])
+        shape = [1] * (2 * count)
+        shape[axis], shape[count + axis] = out, width
+        pixel = pixel * size + np.minimum(places, max(size - 1, 0)).reshape(shape)
+    windows, taps = pixel.shape[:count], prod(pixel.shape[count:])
+    starts = np.arange(0, prod(windows) * taps, taps).reshape(*windows, 1)
+    return (starts if data_format == "channels_last" else starts[..., 0]), pixel.reshape(-1)
+
+
+def with_pixels(max_pool: Kernel) -> Kernel:
+    """The kernel of `max_pool_with_indices`, by that of `max_pool`."""
+
+    def kernel(x: Array, *, data_format: str, ceil_mode: bool = False, **options: Any) -> Any:
+        y, found = max_pool(x, data_format=data_format, **options)
+        given = (
+            options["window"], options["strides"], options["padding"],
+            options.get("dilation") or (1,) * len(options["window"]),
+        )  # fmt: skip
+        starts, table = _pixels(spatial_of(x.shape, data_format), data_format, given)
+        return y, table[starts + found], found
+
+    return kernel
 
 
 def _max_pool_gradient(
@@ -160,4 +198,5 @@ KERNELS: dict[str, Kernel] = {
     "max_pool": _max_pool,
     "max_pool_gather": _max_pool_gather,
     "max_pool_gradient": _max_pool_gradient,
+    "max_pool_with_indices": with_pixels(_max_pool),
 }
