@@ -61,7 +61,7 @@ def cdist(x, y):
         raise ValueError("`cdist` inputs must have rank >= 2")
     if x.shape[-1] != y.shape[-1]:
         raise ValueError("Last dimension of inputs to `cdist` must match")
-    return pb.linalg.vector_norm(pb.expand_dims(x, -2) - pb.expand_dims(y, -3), axis=-1)
+    return pb.cdist(x, y)
 
 
 def gammainc(x1, x2):
@@ -162,10 +162,8 @@ def stft(x, sequence_length, sequence_stride, fft_length, window="hann", center=
             f"sequence_length={sequence_length}, fft_length={fft_length}"
         )
     window = _window(window, sequence_length, fft_length, x.dtype)
-    if center:
-        half = fft_length // 2
-        x = pb.pad(x, [(0, 0)] * (x.ndim - 1) + [(half, half)], mode="reflect")
-    return rfft(extract_sequences(x, fft_length, sequence_stride) * window)
+    y = pb.stft(x, window, size=fft_length, step=sequence_stride, center=center)
+    return tuple(part.astype(x.dtype) for part in _parts(y))
 
 
 def istft(x, sequence_length, sequence_stride, fft_length, length=None, window="hann", center=True):
@@ -198,7 +196,7 @@ def istft(x, sequence_length, sequence_stride, fft_length, length=None, window="
 
 
 def rsqrt(x):
-    return pb.reciprocal(pb.sqrt(floating(x)))
+    return pb.rsqrt(floating(x))
 
 
 def erf(x):
