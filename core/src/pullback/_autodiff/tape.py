@@ -422,7 +422,15 @@ class GradientTape(Jacobians):
 
         A compiled backward pass calls it as soon as the gradients are there that each of its ops
         needs; without one it is called at the end.
+
+        Raises:
+            InputTypeError: for variables that are no list, or a sink that is no function.
         """
+        if type(variables) is not list or not callable(sink):
+            raise errors.InputTypeError(
+                f"gradients_into takes a list of variables and a sink that is called, got "
+                f"{type(variables).__name__} and {type(sink).__name__}"
+            )
         nodes = self._read_nodes(variables)
         if (
             nodes is not None

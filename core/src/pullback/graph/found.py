@@ -76,14 +76,14 @@ class Caller:
             code = run.__code__.replace()
             _set_call(self, FunctionType(code, names, run.__name__, run.__defaults__))
 
-    def prefer_late(self, late: FunctionType, shapes: set[Shape]) -> None:
+    def prefer_late(self, late: FunctionType | None, shapes: set[Shape]) -> None:
         """Has a call begin with the code for late calls, before what is preferred.
 
         Args:
             late: what `_late_code` gave.
             shapes: those of tensors for which there may be a program.
         """
-        if self._enters:
+        if self._enters and type(late) is FunctionType:
             late.__globals__.update(_shapes=shapes, _found=_get_call(self))
             _set_call(self, late)
 
@@ -201,8 +201,7 @@ class SignatureForm:
     def _prefer(self) -> None:
         """Has the next call begin with the look-up: late calls come in a row."""
         self._owner.prefer(self.run)
-        if self._late is not None:
-            self._owner.prefer_late(self._late, self._shapes)
+        self._owner.prefer_late(self._late, self._shapes)
 
     def fill(self) -> None:
         """Has calls with other signatures run op by op from now on."""
