@@ -11,6 +11,7 @@ import pullback as pb
 from pullback import array_api, errors
 from pullback._numerics import error_function
 from pullback.array_api.namespace import FUNCTIONS, Completed, completed, lacks
+from pullback.casting import cast
 from pullback.dtypes import bfloat16, float32, float64
 from pullback_conformance.derived import elementwise, values
 from pullback_conformance.runner import conform
@@ -148,6 +149,20 @@ def test_16_bit_floats_are_widened():
             np.testing.assert_array_equal(found.view(np.uint16), right.view(np.uint16))
     with pytest.raises(AssertionError):
         array_api.kernels(Narrow("hypot"))["log2"](x.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int64", "uint32", "uint64"])
+def test_16_bit_floats_are_rounded_once_whatever_the_hash_of_a_dtype(dtype):
+    class Named(Narrow):
+        """Its names of dtypes equal those of arrays, and have other hashes."""
+
+        bfloat16 = ml_dtypes.bfloat16
+
+    x = values.roundings(bfloat16) if dtype == "float64" else values.whole_roundings(dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        found = array_api.kernels(Named())["astype"](x, dtype=bfloat16)
+        expected = cast(x, bfloat16)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_an_op_that_cannot_be_widened_is_an_error():

@@ -40,7 +40,10 @@ DEVIATIONS: dict[str, Deviation | Sequence[Deviation]] = {
     "astype": Deviation(
         _FLUSHED.reason,
         checks=("value",),
-        samples=("* to bool", "* to float64", "* to complex128", "* to bfloat16", "*no numbers *"),
+        samples=(
+            *("* to bool", "* to float64", "* to complex128", "* to bfloat16", "*no numbers *"),
+            "rounded once",
+        ),
     ),
     "floor_divide": (_FLUSHED, _TWICE_ROUNDED),
 }

@@ -52,7 +52,8 @@ def kernels(xp: ArrayNamespace, *, widen: bool | Iterable[str] = False) -> dict[
     A namespace that is nearly standard has no kernels of what it lacks; `missing(xp)` lists that.
 
     Args:
-        xp: the namespace.
+        xp: the namespace. Its dtypes are those that it has a name for: a backend over NumPy, which
+            has no `bfloat16`, leaves it out of its `dtypes`.
         widen: the names of elementwise ops to compute in float32 for 16-bit floats, because the
             library lacks them there or rounds them twice; True for all.
     """

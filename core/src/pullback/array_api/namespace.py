@@ -73,7 +73,7 @@ def _isfinite(xp: ArrayNamespace) -> Callable[..., Any]:
 
 
 def _isinf(xp: ArrayNamespace) -> Callable[..., Any]:
-    def isinf(x: Native) -> Any:
+    def isinf(x: Any) -> Any:
         # Beside a NaN a part is infinite as the size is; that of finite parts may overflow.
         return ((x == x) & (x - x != 0)) | ((x != x) & (xp.abs(x) == float("inf")))
 

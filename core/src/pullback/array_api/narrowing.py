@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from pullback._numerics import ArrayNamespace
@@ -24,18 +25,23 @@ def half_precision(xp: ArrayNamespace) -> tuple[Any, ...]:
 
 def narrowing(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:
     """`xp.astype` with a single rounding, also where that of `xp` rounds twice."""
-    twice = {
-        (getattr(xp, wide), getattr(xp, short)): _LARGEST[short]
+    twice = [
+        (getattr(xp, wide), getattr(xp, short), _LARGEST[short])
         for wide, shorts in _WIDE.items()
         for short in shorts
         if hasattr(xp, wide) and hasattr(xp, short)
-    }
+    ]
+
+    @cache
+    def limits_of(dtype: object, native: object) -> tuple[float, float] | None:
+        # By equality: the dtype of an array may have another hash than the namespace's name for it.
+        return next((limits for a, b, limits in twice if dtype == a and native == b), None)
 
     double = getattr(xp, "float64", None)
     small = [getattr(xp, name) for name in ("int32", "uint32") if double is not None]
 
     def astype(x: Any, native: object) -> Any:
-        limits = twice.get((x.dtype, native))
+        limits = limits_of(x.dtype, native)
         if limits is None:
             return xp.astype(x, native)
         single = xp.astype(x, xp.float32)
