@@ -39,10 +39,10 @@ DEVIATIONS: dict[str, Deviation | Sequence[Deviation]] = {
     **dict.fromkeys(_OPS.split(), _FLUSHED),
     "astype": Deviation(
         _FLUSHED.reason,
-        checks=("value",),
+        checks=("value", "unchanged", "laid_out_there"),
         samples=(
-            *("* to bool", "* to float64", "* to complex128", "* to bfloat16", "*no numbers *"),
-            "rounded once",
+            *("* to bool", "* to float64", "* to complex64", "* to complex128", "* to bfloat16"),
+            *("*no numbers *", "subnormal, *"),
         ),
     ),
     "floor_divide": (_FLUSHED, _TWICE_ROUNDED),
