@@ -30,6 +30,7 @@ from pullback import dtypes, shapes
 from pullback._dispatch.recording import LOCAL, RECORDING
 from pullback._operators import OPERATORS
 from pullback.devices import Device, as_device
+from pullback.plugins import kernel_packs
 from pullback.spec import OPS, ROUNDED
 from pullback.state.objects import PENDING_RESTORES
 
@@ -232,6 +233,14 @@ def minimal() -> Device:
     if "minimal" not in {backend.name for backend in pb.backends()}:
         pb.register_backend(module_at("pullback_minimal", MINIMAL).MinimalBackend())
     return pb.device("minimal")
+
+
+@pytest.fixture
+def own_kernels() -> Iterator[None]:
+    """The kernels of the backends alone, as where no kernel pack is installed."""
+    pb.use_kernel_packs([])
+    yield
+    pb.use_kernel_packs(kernel_packs.from_environment())
 
 
 @pytest.fixture

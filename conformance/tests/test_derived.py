@@ -121,6 +121,7 @@ def test_a_quick_run_finds_a_wrong_slope_at_an_infinity():
     assert [failure.check for failure in report.failures] == ["slopes"]
 
 
+@pytest.mark.usefixtures("own_kernels")  # which the bare backend has, too
 def test_a_quick_run_measures_ops_without_a_kernel_with_fewer_samples():
     def counts(backend, op, *, quick=True):
         items = planned(op, as_device(backend), mode=Mode(quick=quick))

@@ -80,6 +80,7 @@ def test_filters_of_warnings_change_no_result(first: str) -> None:
                         np.testing.assert_array_equal(a, b, f"{name} {call.__name__}")
 
 
+@pytest.mark.usefixtures("own_kernels")  # those of a pack warn of nothing
 def test_captured_steps_and_compiled_gradients_take_filters_as_well() -> None:
     x = pb.asarray([0.0, 2.0, -1.0])
 

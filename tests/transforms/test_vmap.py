@@ -320,6 +320,7 @@ class Items(pb.Generator):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (4, 5)])
+@pytest.mark.usefixtures("own_kernels")  # which round alike wherever a number lies in an array
 def test_each_item_draws_from_its_own_stream(dtype, shape):
     def drawn(generator):
         yield generator.uniform(shape, dtype=dtype)

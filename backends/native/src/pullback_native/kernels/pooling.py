@@ -51,7 +51,7 @@ def _is_flat(shape: tuple[int, ...]) -> bool:
 
 
 def _channels_last(kernel: Kernel, x: Array, *indices: Array, **options: Any) -> Any:
-    """What a kernel for channels last computes of channels that come first."""
+    """Computes by a kernel for channels last with channels that come first."""
     rank = x.ndim
     last, back = (0, *range(2, rank), 1), (0, rank - 1, *range(1, rank - 1))
     if "input_shape" in options:
