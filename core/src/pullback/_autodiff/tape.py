@@ -424,7 +424,7 @@ class GradientTape(Jacobians):
         needs; without one it is called at the end.
 
         Raises:
-            InputTypeError: for variables that are no list, or a sink that is no function.
+            InputTypeError: if variables are not in a list, or a sink cannot be called.
         """
         if type(variables) is not list or not callable(sink):
             raise errors.InputTypeError(
