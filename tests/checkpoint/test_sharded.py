@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -228,6 +229,80 @@ def test_slots_of_variables_that_are_moved_in_turns(sharded, tmp_path):
         np.testing.assert_allclose(np.concatenate(found), np.concatenate(after), rtol=1e-5)
 
 
+def test_sums_of_gradients_that_other_ranks_have(tmp_path):
+    """After three calls a sum is under way: a whole checkpoint has it, and a sharded one."""
+
+    def save():
+        v = [pb.Variable(np.full(size, 1.0, np.float32)) for size in (4, 3, 2)]
+        adam = pb.optimizers.Adam(0.1, accumulate_steps=2)
+        optimizer = dist.DataParallel(adam, shard_slots=True)
+        checkpoint = pb.Checkpoint(v=v, optimizer=optimizer)
+        for _ in range(3):
+            optimizer.minimize(lambda: sum(pb.sum(x * x) for x in v), v)
+        path = checkpoint.save(tmp_path, sharded=True)
+        with optimizer.whole_slots():
+            return path, checkpoint.contents().arrays
+
+    for path, arrays in dist.run_threads(save, 2):
+        for found in (arrays, folder.read(path).arrays):
+            sums = {name: np.asarray(array) for name, array in found.items() if "/accum" in name}
+            assert len(sums) == 3
+            for array in sums.values():
+                np.testing.assert_allclose(array, 1.8, rtol=1e-5)
+
+
+def test_a_rank_that_moves_nothing_drops_the_slots_that_it_reads(tmp_path):
+    """Captured steps go on after a restoration amid a run; what is saved then is the owner's."""
+
+    def run():
+        v = pb.Variable(np.arange(5.0))
+        optimizer = dist.DataParallel(pb.optimizers.Adam(0.1), shard_slots=True)
+        manager = pb.CheckpointManager(
+            pb.Checkpoint(v=v, optimizer=optimizer), tmp_path / str(dist.size()), sharded=True
+        )
+
+        @pb.function
+        def step():
+            optimizer.minimize(lambda: pb.sum(v**3), [v])
+
+        for turn in range(3):
+            for _ in range(3):
+                step()
+            manager.save()
+            assert len(optimizer.variables) in (0, 2)
+            if turn < 2:
+                manager.restore_latest().assert_complete()
+                assert len(optimizer.variables) == 2
+        assert len(optimizer.variables) == 2 * (dist.rank() == 0)
+        return manager.latest
+
+    one, several = (folder.read(dist.run_threads(run, ranks)[0]).arrays for ranks in (1, 3))
+    assert len(one) == 3
+    for name, array in one.items():
+        np.testing.assert_allclose(several[name], array, rtol=1e-6)
+
+
+def test_a_copy_of_model_and_optimizer_goes_on(tmp_path):
+    def run():
+        v = [pb.Variable(np.full(size, 2.0)) for size in (3, 4, 5)]
+        optimizer = dist.DataParallel(pb.optimizers.Adam(0.1), shard_slots=True)
+        # In this order another rank has each of them than it would have at once.
+        for moved in (v[:1], v[1:2], v):
+            optimizer.minimize(lambda moved=moved: sum(pb.sum(x**3) for x in moved), moved)
+        found = []
+        for objects in (copy.deepcopy((v, optimizer)), (v, optimizer)):
+            variables, own = objects
+            own.minimize(lambda v=variables: sum(pb.sum(x**3) for x in v), variables)
+            checkpoint = pb.Checkpoint(v=variables, optimizer=own)
+            found.append(folder.read(checkpoint.save(tmp_path, sharded=True)))
+            dist.barrier()
+        return found
+
+    for one, other in dist.run_threads(run, 2):
+        assert len(one.arrays) == 9
+        same(one._replace(step=None), other._replace(step=None))
+
+
 # ---------------------------------------------------------------------------------------------
 # fit.
 
@@ -290,6 +365,18 @@ def test_fit_removes_old_ones_and_keeps_the_best(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["ckpt-9"]
     with pytest.raises(pb.errors.InputValueError, match="leave background out"):
         fit(tmp_path, 2, background=1)
+
+
+def test_one_rank_tells_where_an_interrupted_run_was_saved(tmp_path, capsys):
+    def run():
+        model = pb.Sequential([pb.layers.Dense(3)])
+        model.compile("adam", "sparse_softmax_cross_entropy", distributed=True)
+        save = pb.callbacks.Checkpoint(tmp_path, sharded=True)
+        model.fit(np.ones((8, 2)), np.zeros(8, int), callbacks=[save], verbose=False)
+        save.on_interrupt({})
+
+    dist.run_threads(run, 2)
+    assert capsys.readouterr().err.count("interrupted after") == 1
 
 
 # ---------------------------------------------------------------------------------------------
