@@ -282,6 +282,25 @@ def test_a_rank_that_moves_nothing_drops_the_slots_that_it_reads(tmp_path):
         np.testing.assert_allclose(several[name], array, rtol=1e-6)
 
 
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_rank_that_moves_nothing_counts_the_same_steps(captured):
+    def run():
+        v = pb.Variable(np.arange(3.0))
+        adam = pb.optimizers.Adam(0.1, accumulate_steps=2)
+        optimizer = dist.DataParallel(adam, shard_slots=True)
+
+        def step():
+            optimizer.minimize(lambda: pb.sum(v**2), [v])
+
+        called, steps = pb.function(step) if captured else step, []
+        for _ in range(7):
+            called()
+            steps.append(optimizer.step)
+        return steps
+
+    assert dist.run_threads(run, 3) == [[0, 1, 1, 2, 2, 3, 3]] * 3
+
+
 def test_a_copy_of_model_and_optimizer_goes_on(tmp_path):
     def run():
         v = [pb.Variable(np.full(size, 2.0)) for size in (3, 4, 5)]

@@ -11,7 +11,7 @@ from typing import Any
 from pullback import errors
 from pullback._autodiff.tape import GradientTape
 from pullback._dispatch.arguments import as_bool, as_list
-from pullback._dispatch.recording import LOCAL, capturing, paused
+from pullback._dispatch.recording import LOCAL, capturing, decided, paused
 from pullback.distributed.collectives import (
     all_reduce,
     barrier,
@@ -26,7 +26,7 @@ from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
 from pullback.ops.precision import widened
 from pullback.optimizers.checks import Pairs, checked_pairs
-from pullback.optimizers.optimizer import Optimizer
+from pullback.optimizers.optimizer import Optimizer, accumulate
 from pullback.optimizers.slots import Slots
 from pullback.optimizers.wrapper import OptimizerWrapper
 from pullback.random import default_generator
@@ -218,7 +218,10 @@ class DataParallel(OptimizerWrapper):
             capture = capturing()
             if capture is not None:
                 capture.guard(lambda: slots.version, "the slots of an optimizer")
-            self.optimizer._step.set(self.optimizer.step + 1)
+            if self.optimizer.accumulate_steps > 1:
+                accumulate(self.optimizer, slots, [])
+            if decided((0).__eq__, self.optimizer._accumulated.get()):
+                self.optimizer._step.set(self.optimizer.step + 1)
         with paused():
             for root in range(size()):
                 theirs = [p for p, owner in zip(pairs, owners, strict=True) if owner == root]
