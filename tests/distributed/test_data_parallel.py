@@ -318,7 +318,9 @@ def test_no_garbage_is_collected_while_a_rank_traces():
     gc.enable()
     try:
         assert dist.run_threads(run, 3) == [[[6.0, 6.0]] * 3] * 3
-        assert collects == [False] * 3
+        # Once more where a call finds that the collector, which the function asks, is on again.
+        assert set(collects) == {False}
+        assert len(collects) >= 3
         assert gc.isenabled()
     finally:
         if not before:
