@@ -188,3 +188,16 @@ def test_calls_that_nobody_reads_are_computed():
         x = x + 1.0
     assert mx.get_peak_memory() - before < 2**18 * 4 * 400
     assert float(x[0]) == 2001.0
+
+
+def test_the_next_number_is_computed_in_a_graph():
+    step = pb.function(pb.nextafter)
+    with pb.device("mlx"):
+        starts = np.array([0, -0.0, 1, -1, 1e-45, -1e-45, np.inf, 2, np.nan, 3], np.float32)
+        goals = np.array([1, -1, 2, -2, 0, 0, 0, 2, 1, np.nan], np.float32)
+        for _ in range(3):
+            found = step(pb.asarray(starts), pb.asarray(goals)).numpy()
+    expected = np.nextafter(starts, goals)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[:8]), np.signbit(expected[:8]))
+    assert "compiled by the backend 'mlx'" in step.explain()
