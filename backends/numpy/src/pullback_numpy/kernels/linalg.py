@@ -235,6 +235,11 @@ _PANEL = 32
 
 def _row_order(pivots: Array, *, rows: int) -> Array:
     flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    if len(flat) == 1 and flat.shape[1] <= rows:
+        one = list(range(rows))
+        for j, other in enumerate(flat[0].tolist()):
+            one[j], one[other] = one[other], one[j]
+        return np.array(one, np.int64).reshape(*pivots.shape[:-1], rows)
     order = np.tile(np.arange(rows), (len(flat), 1))
     if flat.shape[1] > rows:
         raise ValueError("there are more pivots than rows")
@@ -276,6 +281,20 @@ def _lu_of_few(x: Array) -> tuple[Array, Array] | None:
     return (lu, np.array(pivots, np.int32)) if np.isfinite(lu).all() else None
 
 
+def _eliminate(x: Array, pivots: Array, start: int, stop: int) -> None:
+    """Eliminates some columns of one matrix, whose rows are exchanged whole."""
+    for j in range(start, stop):
+        pivot = pivots[j] = int(np.abs(x[j:, j]).argmax()) + j
+        if pivot != j:
+            kept = x[j].copy()
+            x[j] = x[pivot]
+            x[pivot] = kept
+        top, below = x[j, j], x[j + 1 :]
+        if top != 0:
+            below[:, j] /= top
+        below[:, j + 1 : stop] -= below[:, j, None] * x[j, j + 1 : stop]
+
+
 def _lu_factor(x: Array) -> tuple[Array, Array]:
     if x.ndim == 2 and x.dtype in _SINGLE_OR_DOUBLE and 0 < x.size <= _FEW:
         found = _lu_of_few(x)
@@ -288,7 +307,9 @@ def _lu_factor(x: Array) -> tuple[Array, Array]:
     one = lu.dtype.type(1)
     for start in range(0, min(m, n), _PANEL):
         stop = min(start + _PANEL, m, n)
-        for j in range(start, stop):
+        if len(lu) == 1:
+            _eliminate(lu[0], pivots[0], start, stop)
+        for j in range(start, stop) if len(lu) > 1 else ():
             pivots[:, j] = np.abs(lu[:, j:, j]).argmax(1) + j
             _exchange(lu, items, j, pivots[:, j])
             top, below = lu[:, j, j, None], lu[:, j + 1 :]
