@@ -105,7 +105,7 @@ def test_functions_with_the_names_of_numpy_are_found():
     assert kernels["permute_dims"](np.ones((2, 3)), axes=(1, 0)).shape == (3, 2)
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
 def test_stack_is_made_of_concat(axis):
     arrays = [np.ones((2, 3)), np.zeros((2, 3))]
     made = completed(Lacking("stack")).stack(arrays, axis=axis)

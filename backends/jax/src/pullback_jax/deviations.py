@@ -39,7 +39,7 @@ DEVIATIONS: dict[str, Deviation | Sequence[Deviation]] = {
     **dict.fromkeys(_OPS.split(), _FLUSHED),
     "astype": Deviation(
         _FLUSHED.reason,
-        checks=("value", "unchanged", "laid_out_there"),
+        checks=("value", "unchanged", "layouts", "laid_out_there"),
         samples=(
             *("* to bool", "* to float64", "* to complex64", "* to complex128", "* to bfloat16"),
             *("*no numbers *", "subnormal, *"),
