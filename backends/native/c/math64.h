@@ -278,8 +278,8 @@ INLINE double digamma64(double x) {
 }
 
 /* Modified Bessel functions I_n(x), or exp(-|x|) I_n(x) if `scaled`: `near` is that below 12, by
- * its series in y = size^2 / 4, and `far` sqrt(size) exp(-size) I_n(size) from there on. exp(x) is in
- * two factors, as it is infinite where I_n(x) is not. */
+ * its series in y = size^2 / 4, and `far` sqrt(size) exp(-size) I_n(size) from there on. exp(x) is
+ * in two factors, as it is infinite where I_n(x) is not. */
 #define BESSEL64(n, near_of, far_of)                                                               \
     INLINE double bessel_i##n##_64(double x, double scaled) {                                      \
         double size = fabs(x), small = size < 12.0 ? size : 0.0, y = small * small * 0.25;         \
