@@ -89,7 +89,8 @@ def test_every_op(name, forms, every):
         plain, traced, *replayed = [gradients_of(case) for _ in range(ROUNDS)]
         for found in (traced, *replayed):
             assert all(map(same, plain, found))
-        assert compiled(forms) or None in plain or name in NOT_COMPILED
+        nothing = None in plain or not any(gradient.size for gradient in plain)
+        assert compiled(forms) or nothing or name in NOT_COMPILED
 
     found = cases(OPS[name], SUITES[name], as_device("cpu"))
     narrow = [case for case in found if str(case.dtype) in ("float32", "complex64")]
