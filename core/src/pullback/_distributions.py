@@ -228,8 +228,7 @@ class Distributions:
             draws = self._numbers(() if shape is None else as_shape(shape), wide, place)
             result, power = _gamma(float(alpha), *draws)
         else:
-            concentration = from_any(alpha, None, place).astype(wide)
-            concentration = _positive(concentration, "gamma: alpha", alpha)
+            concentration = _positive("gamma: alpha", alpha, wide, place)
             size: Shape = concentration.shape if shape is None else as_shape(shape)
             draws = self._numbers(size, wide, place)
             result, power = _gamma(broadcast_to(concentration, size), *draws)
@@ -341,7 +340,7 @@ class Distributions:
         """
         place = None if device is None else as_device(device)
         wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
-        given = _positive(from_any(alpha, None, place).astype(wide), "dirichlet: alpha", alpha)
+        given = _positive("dirichlet: alpha", alpha, wide, place)
         if not given.ndim:
             raise errors.ShapeError("dirichlet: alpha must be (..., classes), got a number")
         size = given.shape if shape is None else (*as_shape(shape), given.shape[-1])
@@ -370,8 +369,8 @@ class Distributions:
         """
         place = None if device is None else as_device(device)
         wide = dtypes.DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
-        first = _positive(from_any(alpha, None, place).astype(wide), "beta: alpha", alpha)
-        second = _positive(from_any(beta, None, place).astype(wide), "beta: beta", beta)
+        first = _positive("beta: alpha", alpha, wide, place)
+        second = _positive("beta: beta", beta, wide, place)
         size = broadcast_shapes(first.shape, second.shape) if shape is None else as_shape(shape)
         first, second = broadcast_to(first, size), broadcast_to(second, size)
         return _beta(first, second, *self._numbers(size, wide, place))
@@ -433,8 +432,9 @@ class Distributions:
         return found.astype(dtypes.DEFAULT_INT if dtype is None else dtype)
 
 
-def _positive(parameter: Tensor, name: str, given: object) -> Tensor:
+def _positive(name: str, given: TensorLike, dtype: DType, device: Device | None) -> Tensor:
     """A parameter of a distribution: for any other than a positive number all is rejected."""
+    parameter = from_any(given, None, device).astype(dtype)
     if not bool(all_of((parameter > 0) & (parameter < math.inf))):
         raise errors.InputValueError(f"{name} must be positive and finite, got {given}")
     return parameter

@@ -144,10 +144,10 @@ def _advice(module: str, name: str, elsewhere: Iterable[str]) -> str:
     short = {one: one.replace("pullback", "pb", 1) for one in (module, *elsewhere)}
     loaded = {one: import_module(one) for one in elsewhere}
     there = [f"{short[one]}.{name}" for one, found in loaded.items() if name in dir(found)]
-    others = [_find(tables.get(one, {}), name) for one in elsewhere] if not there else []
-    for foreign in filter(None, others):
-        return f"; {foreign}"
     if not there:
+        foreign = next(filter(None, (_find(tables.get(one, {}), name) for one in elsewhere)), None)
+        if foreign is not None:
+            return f"; {foreign}"
         there = [
             f"{short[one]}.{close}"
             for one in (module, *elsewhere)

@@ -63,16 +63,17 @@ def _channels_last(kernel: Kernel, x: Array, *indices: Array, **options: Any) ->
     return found.transpose(back)
 
 
-def _is_dilated(options: PoolOptions) -> bool:
-    """Returns whether there are gaps in the windows, which the loops do not know."""
+def _is_served(x: Array, options: PoolOptions) -> bool:
+    """Returns whether there are loops for an array: they know no gaps in the windows."""
     dilation = options.get("dilation")
-    return dilation is not None and dilation.count(1) != len(dilation)
+    is_dilated = dilation is not None and dilation.count(1) != len(dilation)
+    return x.ndim <= 4 and x.dtype == FLOAT32 and not is_dilated
 
 
 def _max_pool(
     x: Array, *, data_format: str, ceil_mode: bool = False, **options: Unpack[PoolOptions]
 ) -> tuple[Array, Array]:  # fmt: skip
-    served = x.ndim <= 4 and x.dtype == FLOAT32 and not _is_dilated(options)
+    served = _is_served(x, options)
     if served and data_format != "channels_last" and x.size <= _FEW:
         moved: tuple[Array, Array] = _channels_last(_max_pool, x, **options)
         return moved
@@ -98,7 +99,7 @@ def _max_pool_gradient(
     g: Array, indices: Array, *, input_shape: tuple[int, ...], data_format: str,
     ceil_mode: bool = False, **options: Unpack[PoolOptions],
 ) -> Array:  # fmt: skip
-    served = g.ndim <= 4 and g.dtype == FLOAT32 and not _is_dilated(options)
+    served = _is_served(g, options)
     if served and data_format != "channels_last" and prod(input_shape) <= _FEW:
         moved: Array = _channels_last(
             _max_pool_gradient, g, indices, input_shape=input_shape, **options
@@ -131,7 +132,7 @@ def _avg_pool(
 ) -> Any:  # fmt: skip
     if ceil_mode:
         return NotImplemented
-    served = x.ndim <= 4 and x.dtype == FLOAT32 and not _is_dilated(options)
+    served = _is_served(x, options)
     if served and data_format != "channels_last" and x.size <= _FEW:
         return _channels_last(_avg_pool, x, count_include_pad=count_include_pad, **options)
     if data_format == "channels_last" and served:
