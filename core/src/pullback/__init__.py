@@ -81,6 +81,7 @@ from pullback.ops.nn.attention import *
 from pullback.ops.nn.batch_normalization import *
 from pullback.ops.nn.convolution import *
 from pullback.ops.nn.convolution_transpose import *
+from pullback.ops.nn.decoding import *
 from pullback.ops.nn.detection import *
 from pullback.ops.nn.integer_products import *
 from pullback.ops.nn.losses import *

@@ -214,6 +214,16 @@ class TestOps:
             )
             np.testing.assert_allclose(-float(loss[0]), total, rtol=1e-4, atol=1e-5)
 
+    def test_beam_search_is_part_of_a_program(self):
+        (scores,) = arrays((2, 5, 4))
+
+        def decode(x):
+            return ops.ctc_decode(x, [5, 3], "beam_search", 6, 2, mask_index=3)
+
+        expected, found = decode(scores), pb.function(decode)(pb.asarray(scores))
+        for one, other in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
 
 class TestTraining:
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Samples of losses over alignments: every path is looked at."""
+"""Samples of losses over alignments, for which every path is looked at, and of beam search."""
 
 from __future__ import annotations
 
@@ -152,3 +152,75 @@ suite(
         errors.ShapeError, normal(2, 4, 3), _LABELS, _lengths(4, 4), _lengths(1, 1), normal(3)
     ),
 )  # fmt: skip
+
+
+# Beam search --------------------------------------------------------------------------------------
+
+
+def _beam_search(
+    logits: Array, logit_lengths: Array, *, beam_width: int = 100, top_paths: int = 1,
+    blank: int = 0,
+) -> Any:  # fmt: skip
+    """Labelings as tuples in a dict, with the probabilities to end in their last label and not."""
+    batch, frames, classes = logits.shape
+    blank %= classes
+    labels = np.full((batch, top_paths, frames), -1, np.int64)
+    lengths = np.zeros((batch, top_paths), np.int64)
+    scores = np.full((batch, top_paths), -np.inf, logits.dtype)
+    for item in range(batch):
+        beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, 1.0)}
+        for row in logits[item, : logit_lengths[item]]:
+            chances = np.exp(row - row.max())
+            chances = chances / chances.sum()
+            grown: dict[tuple[int, ...], tuple[float, float]] = {}
+            for path, ends in beams.items():
+                for label, chance in enumerate(chances):
+                    for in_label, before in ((True, ends[0]), (False, ends[1])):
+                        repeats = in_label and label == path[-1:][0] if path else False
+                        found = path if label == blank or repeats else (*path, label)
+                        old, more = grown.get(found, (0.0, 0.0)), before * chance
+                        grown[found] = (
+                            (old[0], old[1] + more) if label == blank else (old[0] + more, old[1])
+                        )
+            best = sorted(grown.items(), key=lambda pair: -sum(pair[1]))
+            beams = {path: ends for path, ends in best[:beam_width] if sum(ends) > 0}
+        for place, (path, ends) in enumerate(list(beams.items())[:top_paths]):
+            labels[item, place, : len(path)] = path
+            lengths[item, place] = len(path)
+            scores[item, place] = np.log(sum(ends))
+    return labels, lengths, scores
+
+
+def _beam_size(logits: Array, logit_lengths: Array, *, top_paths: int = 1, **_: object) -> Any:
+    found = np.broadcast_to(_size(logits)[:, None], (logits.shape[0], top_paths))
+    return np.ones((*found.shape, logits.shape[1])), np.ones(found.shape), found
+
+
+def _ordered(inputs: Any, result: Any) -> Any:
+    """The result, where no two classes of a frame are equal: equal scores have no order."""
+    logits = np.sort(np.asarray(inputs[0], np.float64), axis=-1)
+    tied = np.any((logits[..., 1:] == logits[..., :-1]) & np.isfinite(logits[..., 1:]))
+    return [np.zeros_like(one) if tied else one for one in result]
+
+
+_CHOICES = dict.fromkeys(
+    ("exceptional", "large", "shared", "equal"), "equal scores have no order, and NaN has none"
+)
+_MASKED = normal(2, 4, 3, seed=3)
+_MASKED[:, 1:, 2] = -np.inf
+suite("ctc_beam_search", _beam_search, scale=_beam_size, compare=_ordered, without=_CHOICES)(
+    call(normal(2, 5, 4), _lengths(5, 3), beam_width=3, top_paths=2),
+    call(normal(2, 5, 4, seed=2) * 3, _lengths(4, 5), beam_width=5, top_paths=5, blank=-1),
+    rough(normal(1, 4, 3), _lengths(4), top_paths=60, note="room for all, and for more"),
+    call(normal(3, 6, 2, seed=4), _lengths(6, 5, 0), beam_width=2, note="no frames of an item"),
+    call(normal(2, 7, 3, seed=5), _lengths(7, 6), beam_width=1, note="one beam"),
+    rough(_MASKED, _lengths(4, 4), beam_width=8, top_paths=6, note="classes that cannot be"),
+    rough(normal(1, 3, 1), _lengths(3), beam_width=2, top_paths=2, note="nothing but the blank"),
+    call(normal(0, 3, 3), _lengths(), note="empty"),
+    rough(normal(2, 0, 3), _lengths(0, 0), beam_width=2, top_paths=2, note="no frames"),
+    wrong(errors.ShapeError, normal(2, 4), _lengths(4, 4)),
+    wrong(errors.ShapeError, normal(2, 4, 3), _lengths(4)),
+    wrong(errors.InputValueError, normal(1, 4, 3), _lengths(4), blank=3),
+    wrong(errors.InputValueError, normal(1, 4, 3), _lengths(4), beam_width=2, top_paths=3),
+    wrong(errors.InputValueError, normal(1, 4, 3), _lengths(4), top_paths=0),
+)

@@ -101,7 +101,8 @@ _FIRST = {
     "softmin": "write `pb.softmax(-x)`",
     "gumbel_softmax": "write `pb.softmax(x + pb.random.gumbel(x.shape))`",
     "median_filter medfilt": "write `pb.median(pb.unfold(x, 3, padding=\"same\"), axis=(3, 4))`",
-    "ctc_decode ctc_greedy_decoder ctc_beam_search_decoder":
+    "ctc_decode ctc_beam_search_decoder ctc_decoder": "write `pb.ctc_beam_search`",
+    "ctc_greedy_decoder":
         "not here: the likeliest class of each frame is `pb.argmax(logits, axis=-1)`; leave out "
         "repeated ones, then blanks",
     "expit": "write `pb.sigmoid(x)`",

@@ -74,6 +74,7 @@ FAMILIES = (
     "nn.sampling",
     "nn.detection",
     "nn.alignment",
+    "nn.decoding",
     "random",
     "nn.normalization",
     "nn.batch_normalization",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import pullback as pb
 from keras_pullback.src.ops.core import cast, convert_to_tensor, name_of, result, to
 
@@ -45,35 +43,7 @@ def _greedy(inputs, lengths, merge_repeated, mask_index):
 
 
 def _beam_search(inputs, lengths, beam_width, top_paths, mask_index):
-    """Prefix beam search (Hannun et al., 2014), on the host: beams are found by their labels."""
-    scores = pb.log_softmax(inputs, axis=-1).numpy().astype("float64")
-    batch, steps, classes = scores.shape
-    paths = np.full((top_paths, batch, steps), -1, "int32")
-    totals = np.full((batch, top_paths), -np.inf, "float32")
-    for row, length in enumerate(lengths.tolist()):
-        # For each path, the logarithms of its probabilities to end with a label and a blank.
-        beams = {(): (-np.inf, 0.0)}
-        for t in range(length):
-            grown = {}
-
-            def add(path, label, blank, grown=grown):
-                old = grown.get(path, (-np.inf, -np.inf))
-                grown[path] = np.logaddexp(old[0], label), np.logaddexp(old[1], blank)
-
-            for path, (label, blank) in beams.items():
-                either = np.logaddexp(label, blank)
-                for c in range(classes):
-                    score = scores[row, t, c]
-                    if c == mask_index:
-                        add(path, -np.inf, either + score)
-                    elif path and path[-1] == c:
-                        add(path, label + score, -np.inf)
-                        add((*path, c), blank + score, -np.inf)
-                    else:
-                        add((*path, c), either + score, -np.inf)
-            best = sorted(grown.items(), key=lambda item: -np.logaddexp(*item[1]))[:beam_width]
-            beams = dict(best)
-        for i, (path, ends) in enumerate(list(beams.items())[:top_paths]):
-            paths[i, row, : len(path)] = path
-            totals[row, i] = np.logaddexp(*ends)
-    return convert_to_tensor(paths), to(convert_to_tensor(totals), name_of(inputs))
+    labels, _, scores = pb.ctc_beam_search(
+        inputs, lengths, beam_width=beam_width, top_paths=top_paths, blank=mask_index
+    )
+    return pb.permute_dims(labels, (1, 0, 2)).astype("int32"), scores
