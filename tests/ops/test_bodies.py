@@ -169,3 +169,30 @@ def test_positions_of_extremes(axis, keepdims):
             expected = function(values, axis=axis, keepdims=keepdims)
             np.testing.assert_array_equal(found.numpy(), expected)
             assert found.dtype == np.int64
+
+
+def test_nothing_is_scattered_into_booleans():
+    found = run_body(
+        OPS["scatter_multiply"],
+        [pb.asarray([True, False]), pb.zeros(0, dtype="int64"), pb.zeros(0, dtype="bool")],
+        {"axis": 0},
+    )
+    assert found.dtype == pb.bool
+    assert found.tolist() == [True, False]
+
+
+def test_statistics_of_16_bits_are_used_in_float32():
+    rng = np.random.default_rng(0)
+    given = [pb.asarray(rng.normal(size=shape), dtype="float32") for shape in ((5, 3), (5, 3))]
+    small = [pb.asarray(rng.uniform(0.5, 2, 3), dtype="bfloat16") for _ in range(5)]
+    attributes = {"axis": 1, "epsilon": 1e-3}
+
+    def gradients(parameters):
+        scale, mean, variance, mean_g, variance_g = parameters
+        inputs = [given[0], scale, mean, variance, given[1], mean_g, variance_g]
+        return run_body(OPS["batch_norm_gradient"], inputs, attributes)
+
+    for one, wide in zip(
+        gradients(small), gradients([x.astype("float32") for x in small]), strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), wide.numpy(), rtol=1e-6, atol=1e-6)

@@ -190,6 +190,17 @@ def test_arithmetic_of_unsigned_integers(dtype):
     assert pb.sum(x).tolist() == 8
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 7), (3, 1), (2, 2)])
+def test_products_of_long_vectors_are_exact_to_some_last_places(rows, columns):
+    rng = np.random.default_rng(0)
+    x1, x2 = rng.uniform(size=(rows, 300_000)), rng.uniform(size=(300_000, columns))
+    x1, x2 = x1.astype(np.float32), x2.astype(np.float32)
+    expected = x1.astype(np.float64) @ x2.astype(np.float64)
+    with pb.device("torch:cpu:0"):
+        found = (pb.asarray(x1) @ pb.asarray(x2)).numpy()
+    assert np.abs(found / expected - 1).max() < 100 * np.finfo(np.float32).eps
+
+
 def test_steps_backwards():
     host = np.arange(24).reshape(2, 3, 4)
     x = pb.asarray(host, device=CPU)

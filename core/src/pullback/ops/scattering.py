@@ -142,7 +142,7 @@ def scatter_multiply(x: Tensor, indices: Tensor, updates: Tensor, /, *, axis: in
     [300, 1, 40]
     """
     if not indices.size or not x.size:
-        return positive(x)
+        return scatter_update(x, indices, updates, axis=axis)
     size, wide = x.shape[axis], widened(x)
     places = reshape(ravel_index(0 * indices, indices, sizes=(1, size)), (-1,))
     order = argsort(places)

@@ -154,7 +154,7 @@ def batch_norm_gradient(
     count = max(1, x.size // max(1, shape[axis]))
     wide, g = widened(x), widened(g)
     centered = wide - parameter_along(mean, shape, channel)
-    spread = 1 / sqrt(variance + epsilon)
+    spread = 1 / sqrt(widened(variance) + epsilon)
     doffset, dscale = sum(g, axis=others), sum(g * centered, axis=others) * spread
     # dx is linear in g and x: per channel, a factor of each and a constant.
     g_factor = spread if scale is None else spread * scale
