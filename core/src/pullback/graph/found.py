@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -12,14 +12,13 @@ import numpy as np
 from pullback._codegen.source import Source
 from pullback._dispatch.recording import RECORDING
 from pullback._symbols import SharedCount
+from pullback.graph.parameters import ABSENT, FunctionParameters
 from pullback.graph.program import MISS, Program, no_other
 from pullback.graph.signature import (
-    ABSENT,
     DICTS,
     KeyCode,
     Signature,
     equal,
-    given,
     key_of,
     parameters_of,
 )
@@ -32,13 +31,13 @@ PATIENCE = 8
 #: Where a function has more signatures than programs, one is made for a signature that has been
 #: called so often: making it takes as long as some fifty small calls.
 OFTEN = 64
-_TAKES_MORE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Caller:
     """A captured function, as its programs know it: what it tries first at a call.
 
     Args:
+        parameters: those of the function.
         enters: whether a call may begin with the code of a program.
     """
 
@@ -46,7 +45,8 @@ class Caller:
     #: in between; or `call`.
     __slots__ = ("__call__", "__dict__", "__weakref__")
 
-    def __init__(self, *, enters: bool) -> None:
+    def __init__(self, parameters: FunctionParameters, *, enters: bool) -> None:
+        self._parameters = parameters
         self._enters = enters
         #: The program that a look-up found last.
         self.last: Program | None = None
@@ -73,22 +73,13 @@ class Caller:
                 **run.__globals__, "recorded": RECORDING, "missed": self._missed_first, "run": run,
                 "entered": True,
             }  # fmt: skip
-            code = run.__code__.replace()
-            _set_call(self, FunctionType(code, names, run.__name__, run.__defaults__))
-
-    def prefer_late(self, late: FunctionType | None, shapes: set[Shape]) -> None:
-        """Has a call begin with the code for late calls, before what is preferred.
-
-        Args:
-            late: what `_late_code` gave.
-            shapes: those of tensors for which there may be a program.
-        """
-        if self._enters and type(late) is FunctionType:
-            late.__globals__.update(_shapes=shapes, _found=_get_call(self))
-            _set_call(self, late)
+            entry = FunctionType(run.__code__.replace(), names, run.__name__, run.__defaults__)
+            entry.__kwdefaults__ = run.__kwdefaults__
+            _set_call(self, entry)
 
     def _missed_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.call(*given(args), **kwargs)
+        args, kwargs = self._parameters.given(args, kwargs)
+        return self.call(*args, **kwargs)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Does a call, in whatever way."""
@@ -103,7 +94,6 @@ class Caller:
         raise NotImplementedError
 
 
-_get_call = Caller.__dict__["__call__"].__get__
 _set_call = Caller.__dict__["__call__"].__set__
 
 
@@ -162,7 +152,6 @@ class SignatureForm:
 
     def __init__(self, owner: Caller, f: Callable[..., Any], signature: Signature) -> None:
         self.entries: dict[Any, KnownSignature] = {}
-        self._owner = owner
         #: The shapes of tensors and arrays.
         self._shapes: set[Shape] = set()
         self.leaves = signature.without_values().leaves()
@@ -171,7 +160,7 @@ class SignatureForm:
             parameters_of(signature),
             {
                 "ABSENT": ABSENT, "missed": no_other, "recorded": SharedCount(),
-                "Tensor": Tensor, "equal": equal, "key_of": key_of, "prefer": self._prefer,
+                "Tensor": Tensor, "equal": equal, "key_of": key_of,
                 "get": self.entries.get, "miss": owner.miss, "eagerly": owner.run_eagerly, "f": f,
                 "full": False, "entered": False, "shapes": self._shapes,
             },
@@ -179,16 +168,19 @@ class SignatureForm:
         code = KeyCode(source, signature)
         source.line("if recorded.count:", f"    {code.miss}")
         converts = any(leaf.kind == "array" for leaf in signature.leaves())
-        late = f"eagerly({code.args}, kwargs)" if converts else f"f({code.call})"
+        late = f"eagerly({code.args}, {code.kwargs})" if converts else f"f({code.call})"
         if code.arrays:  # a faster test than that of the key
             is_late = " or ".join(f"{array}.shape not in shapes" for array in code.arrays)
             with source.block(f"if full and ({is_late}):"):
                 source.line("if not entered:", "    prefer()", f"return {late}")
         with source.block(f"if (entry := get({code.key})) is not None:"):
-            source.line(f"return entry.run({code.args}, kwargs)")
-        source.line(f"return {late} if full else miss({code.args}, kwargs)")
+            source.line(f"return entry.run({code.args}, {code.kwargs})")
+        source.line(f"return {late} if full else miss({code.args}, {code.kwargs})")
         self.run: FunctionType = source.compile("the programs of a captured function", keep=True)
-        self._late = _late_code(f, signature)
+        if same := signature.parameters:
+            same.named(self.run)
+        # Has the next call begin with the look-up: late calls come in a row.
+        self.run.__globals__["prefer"] = partial(owner.prefer, self.run)
 
     def add(self, owner: Caller, signature: Signature) -> KnownSignature:
         """Adds a signature."""
@@ -198,45 +190,11 @@ class SignatureForm:
                 self._shapes.add((leaf.value._array if leaf.kind == "tensor" else leaf.value).shape)
         return entry
 
-    def _prefer(self) -> None:
-        """Has the next call begin with the look-up: late calls come in a row."""
-        self._owner.prefer(self.run)
-        self._owner.prefer_late(self._late, self._shapes)
-
     def fill(self) -> None:
         """Has calls with other signatures run op by op from now on."""
         self.run.__globals__["full"] = True
         for entry in self.entries.values():
             entry.late = True
-
-
-def _late_code(f: Callable[..., Any], signature: Signature) -> FunctionType | None:
-    """The code that calls a function of tensors where their shapes have no program.
-
-    It has the parameters of the function, as to take any others costs a hundredth of a small call;
-    None where they may be left out, or arguments be something else.
-    """
-    if type(f) is not FunctionType or signature.named:
-        return None
-    count, parts = f.__code__.co_argcount, signature.positional
-    names = f.__code__.co_varnames[:count]
-    has_more = f.__code__.co_kwonlyargcount or f.__code__.co_flags & _TAKES_MORE or f.__defaults__
-    known = {
-        "Tensor": Tensor, "_recorded": RECORDING, "_f": f, "_shapes": None, "_found": None,
-    }  # fmt: skip
-    if has_more or len(parts) != count or any(part.kind != "tensor" for part in parts):
-        return None
-    if not names or not known.keys().isdisjoint(names):
-        return None
-    arguments = ", ".join(names)
-    source = Source("late", arguments, known)
-    others = [f"type({name}) is not Tensor" for name in names] + ["_recorded.count"]
-    others.append(" and ".join(f"{name}._array.shape in _shapes" for name in names))
-    source.line(f"if {' or '.join(others)}:", f"    return _found({arguments})")
-    source.line(f"return _f({arguments})")
-    late = source.compile("late calls of a captured function", keep=True)
-    late.__name__, late.__qualname__ = f.__name__, f.__qualname__
-    return late
 
 
 class Options(NamedTuple):

@@ -26,6 +26,7 @@ from pullback.graph.found import (
     holds_arrays,
 )
 from pullback.graph.graph import Graph
+from pullback.graph.parameters import FunctionParameters
 from pullback.graph.program import MISS, Program
 from pullback.graph.signature import (
     NUMBERS,
@@ -34,7 +35,6 @@ from pullback.graph.signature import (
     check_arrays,
     device_of,
     in_place,
-    names_of,
     variations,
 )
 from pullback.graph.trace_call import Expected, traced
@@ -62,11 +62,10 @@ class Function(Caller, Generic[P, R]):
     opaque_state = True
 
     def __init__(self, f: Callable[P, R], options: Options) -> None:
-        super().__init__(enters=not options.check)
+        super().__init__(FunctionParameters.of(f), enters=not options.check)
         functools.update_wrapper(self, f, updated=())
         self._f: Callable[..., Any] = f
         self._options = options
-        self._names = names_of(f)
         self._name = getattr(f, "__qualname__", type(f).__name__).rpartition("<locals>.")[2]
         # With the name of the class: a method may call that of its base class.
         self._kept_as = f"_captured_{self._name}"
@@ -222,7 +221,7 @@ class Function(Caller, Generic[P, R]):
             CaptureError: for a function that cannot be captured, or that makes variables at its
                 first call: call it once before.
         """
-        signature = Signature(args, kwargs, self._names, self._inputs, distinct=True)
+        signature = Signature(args, kwargs, self._parameters, self._inputs, distinct=True)
         check_arrays(signature)
         with TRACING:
             try:
@@ -264,7 +263,7 @@ class Function(Caller, Generic[P, R]):
     def _signature(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], more: Numbers = frozenset()
     ) -> Signature:
-        signature = Signature(args, kwargs, self._names, self._inputs | more)
+        signature = Signature(args, kwargs, self._parameters, self._inputs | more)
         check_arrays(signature)
         return signature
 

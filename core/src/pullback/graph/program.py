@@ -41,6 +41,7 @@ from pullback.graph.host import (
     same,
 )
 from pullback.graph.joint import Derivative, Joint
+from pullback.graph.parameters import ABSENT
 from pullback.graph.passes.simplify import lowered, simplify
 from pullback.graph.running import (
     Compiled,
@@ -53,7 +54,6 @@ from pullback.graph.running import (
 )
 from pullback.graph.saved.data_form import save
 from pullback.graph.signature import (
-    ABSENT,
     ArgumentCode,
     Signature,
     equal,
@@ -62,7 +62,7 @@ from pullback.graph.signature import (
 )
 from pullback.tensor import Tensor, new_tensor
 
-#: The number of items of a list that code compares one by one.
+#: The number of items of a list, or keys and values of a dict, that code compares one by one.
 UNROLLED = 8
 #: What a program returns for a call that it is not made for.
 MISS = object()
@@ -242,6 +242,7 @@ class ProgramWriter:
         self._program, self._capture, self._returned = program, capture, returned
         self._graph, self._names = program.fused, names
         self._early: dict[Value, list[State]] = {}
+        self._same = signature.parameters
         self._code = ArgumentCode(self._source, signature)
         self._miss_if = self._code.unless_not
 
@@ -267,7 +268,8 @@ class ProgramWriter:
         self._return()
         explain = Explained(self._graph, self._capture.real_device, emitted.calls)
         self._source.names["explain"] = explain
-        return self._source.compile(f"captured {self._capture.function_name}", keep=True)
+        run = self._source.compile(f"captured {self._capture.function_name}", keep=True)
+        return run if self._same is None else self._same.named(run)
 
     # What must be as it was ----------------------------------------------------------------------
 
@@ -299,12 +301,10 @@ class ProgramWriter:
         """The test that a guard does not hold."""
         constant = self._source.constant
         function, arguments, value, _ = guard
-        if (
-            function is contents
-            and type(arguments[0]) is list
-            and len(cast("Any", value)) <= UNROLLED
-        ):
-            return self._items_test(arguments[0], cast("tuple[Any, ...]", value))
+        if function is contents and type(arguments[0]) in (list, dict):
+            items = cast("tuple[Any, ...]", value)
+            if len(items) <= UNROLLED:
+                return self._items_test(arguments[0], items)
         if function is getattr and _is_name(arguments[1]):
             now = f"{constant(arguments[0])}.{arguments[1]}"
         elif function is operator.contains:
@@ -325,11 +325,14 @@ class ProgramWriter:
             return f"{now} is not {before}"
         return f"(now := {now}) is not {before} and not same(now, {before})"
 
-    def _items_test(self, container: list[Any], items: tuple[Any, ...]) -> str:
-        """The test of the items of a list, which is faster one by one than as a tuple of them."""
-        text = self._source.constant(container)
+    def _items_test(self, container: list[Any] | dict[Any, Any], items: tuple[Any, ...]) -> str:
+        """The test of what is in a list or dict, faster one by one than as a tuple of it."""
+        held = text = self._source.constant(container)
+        if isinstance(container, dict):
+            items = (*items[::2], *items[1::2])
+            held, text = "held", f"held := (*{text}, *{text}.values())"
         test = [f"len({text}) != {len(items)}"]
-        test += [self._other_test(f"{text}[{i}]", before) for i, before in enumerate(items)]
+        test += [self._other_test(f"{held}[{i}]", before) for i, before in enumerate(items)]
         return " or ".join(test)
 
     def _check_tape(self, joint: Joint) -> None:
@@ -387,7 +390,9 @@ class ProgramWriter:
                 if program.compiled is not None:
                     made = "host_array_of({}, {})"
                 source.line(f"{entry.value.name} = {made.format(entry.number, dtype)}")
-        source.line("except Exception:", f"    return eagerly({self._code.args}, kwargs)")
+        source.line(
+            "except Exception:", f"    return eagerly({self._code.args}, {self._code.kwargs})"
+        )
 
     def _argument(self, value: object) -> str:
         return value.name if type(value) is HostNumber else self._source.constant(value)

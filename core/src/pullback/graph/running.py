@@ -25,18 +25,33 @@ from pullback.graph.emit import Emitted, emit, emitted
 from pullback.graph.graph import Call, Draw, Graph, HostArray, State, Value
 from pullback.graph.host import array_type
 from pullback.graph.passes.regions import fuse, warn_once
+from pullback.graph.passes.simplify import drop_dead, with_inputs
 from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
 from pullback.plugins.records import Kernel, Native
 
-#: What lays out the input of a call that begins early: these come with it.
-_LAYOUT = frozenset({"astype"})
+#: What converts an input. Those of calls that begin early come with them.
+_CONVERSIONS = frozenset({"astype"})
 
 
 def ready(graph: Graph) -> Graph:
     """The graph as it runs call by call."""
-    return prepare(updates_last(begin_early(fuse(graph))))
+    return prepare(updates_last(begin_early(_unconverted(fuse(graph)))))
+
+
+def _unconverted(graph: Graph) -> Graph:
+    """The graph without conversions for kernels that take inputs of any dtype, as op by op."""
+    if not any(map(_converts, graph.calls)):
+        return graph
+    conversions = [call for call in graph.calls if call.op.name in _CONVERSIONS]
+    given = {call.results[0]: call.values[0] for call in conversions}
+    calls = [with_inputs(call, given) if _converts(call) else call for call in graph.calls]
+    return drop_dead(graph._replace(calls=tuple(calls)))
+
+
+def _converts(call: Call) -> bool:
+    return getattr(call.kernel, "converts", False)
 
 
 def begin_early(graph: Graph) -> Graph:
@@ -53,7 +68,7 @@ def begin_early(graph: Graph) -> Graph:
     while waiting:
         for value in graph.calls[waiting.pop()].values:
             maker = makers.get(value)
-            if maker is None or maker in moved or graph.calls[maker].op.name not in _LAYOUT:
+            if maker is None or maker in moved or graph.calls[maker].op.name not in _CONVERSIONS:
                 continue
             moved.add(maker)
             waiting.append(maker)

@@ -8,7 +8,6 @@ object, such as a variable, for its identity.
 from __future__ import annotations
 
 import copy
-import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from pullback._codegen.source import Source, tuple_of
 from pullback.devices import as_device
 from pullback.graph.graph import NotTraceableError, dtype_name, frozen
 from pullback.graph.host import contents, replace, same
+from pullback.graph.parameters import FunctionParameters
 from pullback.tensor import Tensor
 
 #: The numbers that may be inputs of a program, and those that are: each a path and a type.
@@ -28,8 +28,6 @@ NUMBERS = (float, int)
 Numbers: TypeAlias = "frozenset[tuple[str, type]]"
 #: Integers that are inputs are in the range of int32, the dtype that they have as tensors.
 INT_RANGE = 1 << 31
-#: What a parameter of generated code has that was not given.
-ABSENT = object()
 #: Types whose items are arguments; other kinds of dicts are objects.
 DICTS = (dict, OrderedDict, defaultdict)
 
@@ -143,7 +141,7 @@ class Signature:
     Args:
         args: the positional arguments.
         kwargs: the keyword arguments.
-        names: the names of positional parameters; the last one is repeated if it is `*args`.
+        parameters: those of the function.
         numbers: the numbers that are inputs.
         distinct: whether a tensor that is given twice counts as two.
     """
@@ -152,12 +150,15 @@ class Signature:
         self,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        names: Sequence[str],
+        parameters: FunctionParameters,
         numbers: Numbers,
         *,
         distinct: bool = False,
     ) -> None:
         seen: dict[int, str] | None = None if distinct else {}
+        names = parameters.names
+        #: Those that code for such arguments has, too; None for code that takes all.
+        self.parameters = parameters if parameters.take(len(args), kwargs) else None
         self.positional = [
             part_of(value, names[i] if i < len(names) else f"argument {i}", numbers, seen)
             for i, value in enumerate(args)
@@ -328,20 +329,6 @@ def refilled(container: Any, items: Sequence[Any]) -> Any:
     return made
 
 
-def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the positional parameters of a function, those of `*args` with a number."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return ()
-    names: list[str] = []
-    for parameter in parameters:
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            return (*names, *(f"{parameter.name}[{i}]" for i in range(64)))
-        names.append(parameter.name)
-    return tuple(names)
-
-
 # ---------------------------------------------------------------------------------------------
 # Generated code.
 
@@ -349,15 +336,20 @@ def names_of(function: Callable[..., Any]) -> tuple[str, ...]:
 def parameters_of(signature: Signature) -> str:
     """The parameters of code for calls with such arguments; it takes all others, too.
 
-    Those in the place of the positional arguments have names that no caller can give.
+    Those in the place of the positional arguments have names that no caller can give, until they
+    have those of the function.
     """
+    if same := signature.parameters:
+        names = [f"a{i}=ABSENT" for i in range(len(same.names))]
+        unnamed, others = names[: same.unnamed], names[same.unnamed : same.positional]
+        only = [*unnamed, "/"] if unnamed else []
+        return ", ".join([*only, *others, "*more", *names[same.positional :]])
     names = [f"a{i}=ABSENT" for i in range(len(signature.positional))]
     return ", ".join([*names, "/", "*more", "**kwargs"] if names else ["*more", "**kwargs"])
 
 
-def given(args: Iterable[Any]) -> tuple[Any, ...]:
-    """The positional arguments of a call, from the parameters of generated code."""
-    return tuple(value for value in args if value is not ABSENT)
+def _dict_of(items: Iterable[tuple[str, str]]) -> str:
+    return f"{{{', '.join(f'{key!r}: {text}' for key, text in items)}}}"
 
 
 class Unpacking:
@@ -378,18 +370,29 @@ class Unpacking:
         self._alike: dict[Any, list[str]] = {}
         positional, named = signature.positional, signature.named
         names = [f"a{i}" for i in range(len(positional))]
-        #: The texts of the arguments in a call, and of the positional ones.
-        self.call = ", ".join([*names, "**kwargs"] if named else names)
-        self.args = tuple_of(names)
-        self.miss = f"return missed({tuple_of([*names, '*more'])}, kwargs)"
-        test = f"tuple(kwargs) != {source.constant(tuple(named))}" if named else "kwargs"
-        self.unless_not(f"more or {'len(kwargs) != 1' if len(named) == 1 else test}")
-        self._count = len(names)
-        for part, name in zip(positional, names, strict=True):
-            self._take(part, name)
-        for key, part in named.items():
-            name = self._name()
-            source.line(f"{name} = kwargs.get({key!r}, ABSENT)")
+        keys = [f"a{len(names) + i}" for i in range(len(named))]
+        #: The texts of the arguments in a call, of the positional ones and of the named ones.
+        self.call, self.args, self.kwargs = ", ".join(names), tuple_of(names), "kwargs"
+        if same := signature.parameters:
+            places = {name: f"a{i}" for i, name in enumerate(same.names)}
+            all_names, keys = [*places.values()], [places[key] for key in named]
+            self.kwargs = _dict_of(zip(named, keys, strict=True))
+            by_name = _dict_of([*places.items()][same.positional :])
+            taken = tuple_of([*all_names[: same.positional], "*more"])
+            self.miss = f"return missed({taken}, {by_name})"
+            absent = [x for x in all_names[len(names) :] if x not in keys]
+            self.unless_not(" or ".join(["more", *(f"{x} is not ABSENT" for x in absent)]))
+            self._count = len(all_names)
+        else:
+            self.miss = f"return missed({tuple_of([*names, '*more'])}, kwargs)"
+            test = f"tuple(kwargs) != {source.constant(tuple(named))}" if named else "kwargs"
+            self.unless_not(f"more or {'len(kwargs) != 1' if len(named) == 1 else test}")
+            self._count = len(names) + len(keys)
+            for key, name in zip(named, keys, strict=True):
+                source.line(f"{name} = kwargs.get({key!r}, ABSENT)")
+        if named:
+            self.call += f"{', ' if names else ''}**{self.kwargs}"
+        for part, name in zip(signature.parts, [*names, *keys], strict=True):
             self._take(part, name)
         for names in self._alike.values():
             if len(names) == 2:
