@@ -1,7 +1,9 @@
 """Random changes of functions, for `mutate.py` and `mutate_kernels.py`.
 
 A mutant is one change: a comparison, an arithmetic or a boolean operator, a number, a condition
-turned round, two arguments exchanged, a statement or a result left out.
+turned round, two arguments exchanged, a statement or a result left out. Further forms leave out a
+part of an expression: an operand, a sign, a keyword, a bound of a slice, or a call around its
+argument.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import ast
 import inspect
 import json
 import os
-import re
 import signal
 import time
 from collections import Counter
@@ -44,16 +45,19 @@ SYMMETRIC = {
 #: Arguments that say whether an error is noticed, or a copy made where none is needed.
 UNSEEN = {"strict", "copy"}
 
-#: Mutants that were read and change no result, each in a line, without the number of its line. What
-#: could be said of many lines of a file has the one that is meant after it.
+#: Mutants that were read and change no result, each in a line, by function. What could be said of
+#: several lines of a function has the one that is meant after it.
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 
 
 class Mutant:
     """One change: `text` in place of the source between two offsets of a file."""
 
-    def __init__(self, path: Path, node: ast.AST, text: str, kind: str) -> None:
-        self.path, self.text, self.kind = path, text, kind
+    #: Tells it from others that have the same function, change and code.
+    number = 0
+
+    def __init__(self, path: Path, node: ast.AST, text: str, kind: str, function: str = "") -> None:
+        self.path, self.text, self.kind, self.function = path, text, kind, function
         self.lines = (node.lineno, node.end_lineno)
         self.columns = (node.col_offset, node.end_col_offset)
 
@@ -61,9 +65,19 @@ class Mutant:
         return f"{self.path}:{self.lines[0]}:{self.columns[0]}: {self.change}"
 
     @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What it is in any file and on any line: its function, change, code and number."""
+        return (self.function, self.change, self.code, self.number)
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether it was read and changes no result."""
+        return is_equivalent(*self.key)
+
+    @property
     def code(self) -> str:
         """The line of the source on which the change begins."""
-        return self.path.read_text(encoding="utf-8").splitlines()[self.lines[0] - 1].strip()
+        return read(self.path).decode().splitlines()[self.lines[0] - 1].strip()
 
     @property
     def change(self) -> str:
@@ -80,7 +94,7 @@ class Mutant:
 
     def before(self) -> str:
         """The text that is replaced."""
-        source = self.path.read_bytes()
+        source = read(self.path)
         begin, end = self.offsets(source)
         return source[begin:end].decode()
 
@@ -97,6 +111,12 @@ class Mutant:
         # As many lines as before: functions are told apart by the lines that they are on.
         missing = before.count(b"\n") - text.count(b"\n")
         return source[:begin] + text + b"\\\n" * missing + source[end:]
+
+
+@cache
+def read(path: Path) -> bytes:
+    """The source of a file, which no mutant changes."""
+    return path.read_bytes()
 
 
 def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -144,6 +164,33 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield "result", "return None"
 
 
+def further_changes(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """What leaves out a part of an expression."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            yield "operand", f"({ast.unparse(left)})"
+            yield "operand", f"({ast.unparse(right)})"
+        case ast.BoolOp(values=[first, *_, last]):
+            yield "operand", f"({ast.unparse(first)})"
+            yield "operand", f"({ast.unparse(last)})"
+        case ast.UnaryOp(op=ast.USub() | ast.Invert(), operand=operand):
+            yield "sign", f"({ast.unparse(operand)})"
+        case ast.Slice(lower=lower, upper=upper, step=step):
+            for left in ({"lower": None}, {"upper": None}, {"step": None}):
+                some = {"lower": lower, "upper": upper, "step": step, **left}
+                text = ast.unparse(ast.Slice(**some))
+                if text != ast.unparse(node):
+                    yield "slice", text
+        case ast.Call(func=function, args=[first, *rest], keywords=keywords) if not (
+            isinstance(first, ast.Starred)
+        ):
+            yield "call", f"({ast.unparse(first)})"
+            for one in keywords:
+                others = [other for other in keywords if other is not one]
+                if one.arg is not None and one.arg not in UNSEEN:
+                    yield "keyword", ast.unparse(ast.Call(function, [first, *rest], others))
+
+
 def left_out(tree: ast.Module) -> set[ast.AST]:
     """The nodes that no test can notice: annotations, messages, what is for type checkers."""
     found: set[ast.AST] = set()
@@ -172,15 +219,30 @@ def sources(paths: Iterable[Path]) -> Iterator[Path]:
         yield from sorted(given.rglob("*.py")) if given.is_dir() else [given]
 
 
-def mutants_of(paths: Iterable[Path]) -> Iterator[Mutant]:
-    """Every change of every file, those in folders too."""
+def mutants_of(paths: Iterable[Path], *, further: bool = False) -> Iterator[Mutant]:
+    """Every change of every file, those in folders too; `further` for those of further forms."""
+    forms = further_changes if further else changes
+    numbers: Counter[tuple[str, str, str]] = Counter()
     for path in sources(paths):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(read(path))
         skipped = left_out(tree)
+        functions = dict(functions_of(tree))
         for node in ast.walk(tree):
             if node not in skipped:
-                for kind, text in changes(node):
-                    yield Mutant(path, node, text, kind)
+                for kind, text in forms(node):
+                    mutant = Mutant(path, node, text, kind, functions[node])
+                    same = mutant.key[:3]
+                    mutant.number = numbers[same]
+                    numbers[same] += 1
+                    yield mutant
+
+
+def functions_of(node: ast.AST, name: str = "") -> Iterator[tuple[ast.AST, str]]:
+    """All nodes, with the name of the function or class that each is in, as `Class.method`."""
+    yield node, name
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        yield from functions_of(child, f"{name}.{child.name}".lstrip(".") if named else name)
 
 
 def outermost(source: str, path: str) -> list[CodeType]:
@@ -260,44 +322,47 @@ def equivalent() -> set[str]:
     return set(EQUIVALENT.read_text(encoding="utf-8").splitlines())
 
 
-def is_equivalent(name: str, code: str) -> bool:
+def is_equivalent(function: str, change: str, code: str, number: int) -> bool:
     """Returns whether a mutant was read and changes no result."""
-    anywhere = re.sub(r":\d+:\d+:", ":", name, count=1)
-    return not equivalent().isdisjoint({anywhere, f"{anywhere} in: {code}"})
+    name = f"{function}: {change}"
+    return not equivalent().isdisjoint({name, f"{name} in: {code}"})
 
 
 class Results:
-    """The outcomes of mutants, one a line of a file, so that an interrupted run goes on."""
+    """The outcomes of mutants, one a line of a file, so that an interrupted run goes on.
+
+    They are found by function, change, code and number, which stay when code is moved.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: dict[str, dict[str, object]] = {}
+        self.rows: dict[tuple[str, str, str, int], dict[str, object]] = {}
         if path.exists():
-            lines = path.read_text(encoding="utf-8").splitlines()
             # The last line of a mutant is the one that counts.
-            self.rows = {row["mutant"]: row for row in map(json.loads, lines)}
+            for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+                self.rows[row["function"], row["change"], row["code"], row["number"]] = row
 
     def add(self, mutant: Mutant, by: str, began: float, checks: int) -> None:
         """Adds an outcome: by which run it was noticed, of how many tests or checks."""
-        row = {"by": by, "mutant": str(mutant), "checks": checks,
-               "s": round(time.monotonic() - began, 1), "code": mutant.code}  # fmt: skip
-        self.rows[str(mutant)] = row
+        function, change, code, number = mutant.key
+        row = {"by": by, "function": function, "change": change, "code": code, "number": number,
+               "path": str(mutant.path), "checks": checks,
+               "s": round(time.monotonic() - began, 1)}  # fmt: skip
+        self.rows[mutant.key] = row
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def left(self) -> list[str]:
+    def left(self) -> list[tuple[str, str, str, int]]:
         """The mutants that nothing noticed."""
-        return [name for name, row in self.rows.items() if str(row["by"]).startswith("none")]
+        return [key for key, row in self.rows.items() if str(row["by"]).startswith("none")]
 
     def show(self) -> None:
         """Prints the survivors that are not known to be equivalent, and counts all mutants."""
-        left = []
-        for name in sorted(self.left()):
-            row = self.rows[name]
-            code = str(row.get("code"))
-            if not is_equivalent(name, code):
-                left.append(name)
-                print(f"{name} in: {code} ({row['by']}; {row['checks']} checks)")
+        left = [key for key in sorted(self.left()) if not is_equivalent(*key)]
+        for function, change, code, number in left:
+            row = self.rows[function, change, code, number]
+            print(f"{row['path']}: {function}: {change} in: {code}"
+                  f" ({row['by']}; {row['checks']} checks)")  # fmt: skip
         counts = Counter(row["by"] for row in self.rows.values())
         equivalent = len(self.left()) - len(left)
         print(f"{len(self.rows)} mutants, {equivalent} of them equivalent: {dict(counts)}")

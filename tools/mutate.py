@@ -36,7 +36,6 @@ from mutants import (
     Results,
     exchanged,
     in_a_child,
-    is_equivalent,
     key_of,
     mutants_of,
     options,
@@ -65,9 +64,9 @@ def chosen(every: list[Mutant], seed: int, count: int) -> list[Mutant]:
 
 def left(results: Results) -> list[Mutant]:
     """The survivors of core that were not read as equivalent."""
-    names = set(results.left())
+    keys = set(results.left())
     every = mutants_of([FOLDER])
-    return [one for one in every if str(one) in names and not is_equivalent(str(one), one.code)]
+    return [one for one in every if one.key in keys and not one.is_equivalent]
 
 
 def functions() -> dict[str, list[FunctionType]]:
@@ -100,7 +99,7 @@ class Campaign:
             if count >= self.options.count:
                 break
             pair = exchanged(mutant)
-            judged = not again and str(mutant) in results.rows
+            judged = not again and mutant.key in results.rows
             if judged or pair is None or key_of(pair[0]) not in alive:
                 continue
             tests = ran.get(key_of(pair[0]), ())

@@ -46,7 +46,6 @@ from mutants import (
     exchanged,
     in_a_child,
     inner,
-    is_equivalent,
     mutants_of,
     options,
     sources,
@@ -330,7 +329,7 @@ def campaign(options: argparse.Namespace) -> None:
     gc.collect()
     gc.freeze()  # what a process only reads need not be copied for it
     count = 0
-    for mutant in drawn(map(Path, target.paths), options.seed):
+    for mutant in drawn(map(Path, target.paths), options.seed, further=options.further):
         if count == options.count:
             break
         at = survey.probes.at(mutant.path, (mutant.lines[0], mutant.columns[0]))
@@ -340,9 +339,10 @@ def campaign(options: argparse.Namespace) -> None:
         if pair is None:
             continue
         count += 1
-        name = str(mutant)
-        known = is_equivalent(name, mutant.code)
-        wanted = name in left and not known if options.again else name not in results.rows
+        known = mutant.is_equivalent
+        wanted = (
+            mutant.key in left and not known if options.again else mutant.key not in results.rows
+        )
         if count % parts == part % parts and wanted:
             began = time.monotonic()
             # Of one that was read the sample says enough: there is nothing to find.
@@ -353,11 +353,11 @@ def campaign(options: argparse.Namespace) -> None:
             results.add(mutant, by, began, checks)
 
 
-def drawn(paths: Iterable[Path], seed: int) -> list[Mutant]:
+def drawn(paths: Iterable[Path], seed: int, *, further: bool) -> list[Mutant]:
     """All mutants in a random order, that a change of the sources leaves to all others."""
     seen: Counter[str] = Counter()
     every = []
-    for mutant in mutants_of(paths):
+    for mutant in mutants_of(paths, further=further):
         name = f"{mutant.path} {mutant.change}"
         seen[name] += 1
         every.append((random.Random(f"{seed} {name} {seen[name]}").random(), len(every), mutant))
@@ -403,6 +403,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of the checks of a mutant")
     parser.add_argument("--ops", default="", help="the ops whose checks judge; all by default")
     parser.add_argument("--again", action="store_true", help="judge the survivors, no others")
+    parser.add_argument("--further", action="store_true", help="mutants of further forms")
     parser.add_argument("--quick", action="store_true", help="leave full runs to a later --again")
     parser.add_argument("--part", default="1/1", help="2/4: every fourth mutant from the second")
     given = parser.parse_args()

@@ -50,6 +50,26 @@ def kernels(**changed):
 # Right backends ----------------------------------------------------------------------------------
 
 
+def test_what_the_host_computes_is_said(capsys, tmp_path):
+    seen = set()
+
+    def negative(x):
+        seen.add("negative")
+        return np.negative(x)
+
+    name = registered(kernels={**KERNELS, "negative": negative}, on_host=seen)
+    path = tmp_path / "report.json"
+    call = ["conform", name, "--timeout", "0", "--quick", "--ops", "negative,positive"]
+    assert cli.main([*call, "--json", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"negative: \d+ checks, 100 %, .* s, on the host\n", out)
+    assert re.search(r"positive: \d+ checks, 100 %, [^,]* s\n", out)
+    assert "\nComputed on the host, some calls at least: negative\n" in out
+    assert json.loads(path.read_text())["on_host"] == ["negative"]
+    assert cli.main([*call, "--json", str(path), "--resume"]) == 0
+    assert "some calls at least: negative\n" in capsys.readouterr().out
+
+
 def test_a_right_backend_is_at_100_percent():
     chosen = ["backend", "negative", "softmax", "take", "fft", "det"]
     report = conform("numpy", ops=chosen, quick=True)

@@ -21,7 +21,8 @@ import pullback as pb
 from pullback import cli, errors
 from pullback_conformance import mode, runner
 from pullback_conformance.mode import Clock, Mode, seconds
-from pullback_conformance.report import Failure
+from pullback_conformance.plan import by_cost
+from pullback_conformance.report import Failure, Row
 from pullback_conformance.runner import conform
 from pullback_conformance.workers import Workers
 from pullback_numpy import NumPyBackend
@@ -322,6 +323,29 @@ def test_a_budget_takes_a_sample_of_every_op_and_says_so(capsys, monkeypatch):
     assert "numpy on cpu:0: 3 s of a random sample (--seed 5) of quick conformance" in out
     assert re.search(r"of \d+ checks in \d+ s, a random sample \(--seed 5\)", out)
     assert re.search(r"the run was a random sample of some \d+ of \d+ checks of 4 ops", out)
+
+
+def test_a_budget_draws_cheap_checks_more_often_and_those_of_a_quick_run_first():
+    device = pb.device("cpu")
+    few = runner.planned("softmax", device, mode=Mode(), few=True)
+    order = by_cost(few, "5 softmax")
+    assert set(order) == set(few)
+    assert by_cost(few, "5 softmax") == order != by_cost(few, "6 softmax")
+
+    def mean_size(items):
+        return np.mean([0 if i.case is None else i.case.sample.inputs[0].size for i in items])
+
+    assert mean_size(order[:200]) < 0.5 * mean_size(order[-200:])
+    row = Row("softmax")
+    every = [*runner._by_cost(few, row, device, Mode(budget=9.0, seed=5))]
+    assert every[: len(few)] == order
+    whole = runner.planned("softmax", device, mode=Mode())
+    assert row.planned == len(every) - len(few)
+
+    def names(items):
+        return sorted((i.check, i.sample, i.dtype) for i in items)
+
+    assert names(every) == names(whole)
 
 
 def test_the_time_of_a_budget_is_shared():

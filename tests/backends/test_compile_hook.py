@@ -326,6 +326,33 @@ FAULTS = {
 }
 
 
+def refusing_exp(graph):
+    if any(call.op.name == "exp" for call in graph.calls):
+        raise RuntimeError("no such instruction")
+    return as_function(graph)
+
+
+def exp_at_run(graph):
+    if any(call.op.name == "exp" for call in graph.calls):
+        return raises_at_run(graph)
+    return as_function(graph)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (refusing_exp, r"instruction \(in multiply, exp, sqrt; also for exp alone\);"),
+        (exp_at_run, r"instruction \(in multiply, exp, sqrt\);"),
+    ],
+)
+def test_the_ops_of_a_graph_that_is_not_compiled_are_named(backend, fault, says):
+    backend.compiler = fault
+    constant = pb.asarray([3.0, 4.0])
+    step = pb.function(lambda x: pb.sqrt(pb.exp(x * constant * x)))
+    with pytest.warns(RuntimeWarning, match=says):
+        assert len({step(pb.ones(2)).numpy().tobytes() for _ in range(3)}) == 1
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_faulty_hook_is_named_once_and_the_calls_run(backend, fault):
     backend.compiler = fault

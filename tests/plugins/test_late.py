@@ -81,6 +81,31 @@ class Timed(Queued):
         return end.result() - start.result()
 
 
+class Wrong(pb.Backend):
+    """A backend that computes when it is called, and cannot give its arrays back."""
+
+    name = "wrong"
+    dtypes: ClassVar = {pb.float32: np.dtype("float32")}
+
+    def from_host(self, array, device, *, copy):
+        return np.array(array)
+
+    def to_host(self, array):
+        raise ValueError("a message of the library")
+
+
+def test_an_error_of_reading_is_not_late_where_nothing_is_waited_for():
+    pb.register_backend(Wrong(), replace=True)
+    x = pb.asarray([1.0], device="wrong")
+    for read in (lambda: x.numpy(), lambda: x.item(), lambda: pb.Variable(x).numpy()):
+        says = r"wrong:cpu:0: ValueError: a message of the library; the error is of Wrong\.to_host"
+        with pytest.raises(errors.BackendError, match=says) as info:
+            read()
+        assert "a call before" not in str(info.value)
+    registry._slots.pop("wrong")
+    registry.ready.pop("wrong")
+
+
 @pytest.fixture(params=[Queued])
 def backend(request):
     made = request.param()

@@ -120,7 +120,7 @@ def _compare(device: Device, name: str, program: Program) -> None:
     captured = function(program)
     x, y = _arrays()
     tensors = [to_tensor(value, device) for value in (x, y)]
-    first = checked(device, captured, *tensors)
+    first = checked(f"{device}: a graph ({name})", captured, *tensors)
     kept = [np.array(result.numpy()) for result in first]
     _same(device, name, first, program(*tensors))
     others = [to_tensor(value, device) for value in _arrays(1)]
@@ -234,7 +234,7 @@ def _draws(device: Device) -> None:
         # The first is three calls.
         for _ in range(1 if i else 3):
             expected = program(alone, x)
-        found = draws(x) if i else checked(device, draws, x)
+        found = draws(x) if i else checked(f"{device}: a graph (draws)", draws, x)
         _same(device, f"draws, run {i + 1}", found, expected)
 
 

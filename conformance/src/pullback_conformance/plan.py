@@ -5,7 +5,8 @@ A check is counted only where it applies, so that checks that cannot fail do not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -64,14 +65,18 @@ class Item:
         return "" if self.case is None or self.case.dtype is None else str(self.case.dtype)
 
 
-def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
+def items(
+    op: Op, suite: Suite, device: Device, *, quick: bool, few: bool = False
+) -> Iterator[Item]:
     """The items of an op; with `quick`, each sample in one dtype and few gradients.
+
+    With `few` they are the first of a run that is not quick: those of a quick run's samples.
 
     An op without a kernel of the backend runs core's body, whose ops are measured on their own. A
     quick run measures it with fewer samples, and only once in what a kernel alone can do wrong.
     """
     rules = FEW if quick and runs_body(op, device) else RULES
-    every_sample = (*suite.samples, *derived(op, suite, quick=quick, rules=rules))
+    every_sample = (*suite.samples, *derived(op, suite, quick=quick or few, rules=rules))
     yield from _of_samples(op, replace(suite, samples=every_sample), device, quick=quick)
     if op.name == "astype":
         for case in storage.cases(op, suite, device):
@@ -81,6 +86,22 @@ def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item
         for check in _per("op"):
             area, run = Area.EDGES, partial(check.function, calls)
             yield Item(op.name, device, check.name, area, None, run)
+
+
+def by_cost(items: Iterable[Item], seed: str) -> list[Item]:
+    """The items in a random order, in which one comes the earlier, the less it costs.
+
+    So all sizes have as much of a limited time.
+    """
+    draws = random.Random(seed)
+    # The first of these is each of them as often as its cost says: a race.
+    return sorted(items, key=lambda item: draws.expovariate(1 / _cost(item)))
+
+
+def _cost(item: Item) -> float:
+    """What a check costs, of which one of few elements is the unit."""
+    size = 0 if item.case is None else sum(leaf.size for leaf in leaves(item.case.inputs))
+    return 1 + size / 2**12
 
 
 def random_items(op: Op, suite: Suite, device: Device, calls: int, seed: int) -> Iterator[Item]:

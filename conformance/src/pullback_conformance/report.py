@@ -96,6 +96,8 @@ class Row:
     seconds: float = 0.0
     #: The device that runs it where the backend leaves it to another one.
     fallback: str = ""
+    #: Whether the host has computed some of its calls in the library's place.
+    on_host: bool = False
     #: The number of checks from which a sample was taken.
     planned: int = 0
 
@@ -273,10 +275,11 @@ class Report:
             # Beside those planned, the state of the process is checked at the end of each op.
             planned = sum(row.planned + 1 for row in self.rows.values())
             run = self.count.total + self.count.declared
+            more = "" if self.quick or self.mode.random else "over "
             if run < planned:
                 lines.append(
-                    f"other checks: the run was a random sample of some {run} of {planned} checks "
-                    f"of {len(self.rows.keys() - {BACKEND})} ops"
+                    f"other checks: the run was a random sample of some {run} of {more}{planned} "
+                    f"checks of {len(self.rows.keys() - {BACKEND})} ops"
                 )
         if others := sum(name not in self.rows for name in claimed):
             lines.append(f"{others} of the {len(claimed)} ops of the tiers that it claims")
@@ -300,6 +303,10 @@ class Report:
     def fallbacks(self) -> dict[str, str]:
         """The ops that another device runs, with its name."""
         return {name: row.fallback for name, row in self.rows.items() if row.fallback}
+
+    def on_host(self) -> list[str]:
+        """The ops that the host has computed, in some calls at least."""
+        return [name for name, row in self.rows.items() if row.on_host]
 
     def rerun(self, op: str, seed: int | None = None) -> str:
         """The command that runs one op as in this run; with a seed, the one random call of it."""
@@ -361,6 +368,7 @@ class Report:
             },
             "missing": [op.name for op in self.missing()],
             "fallback": self.fallbacks(),
+            "on_host": self.on_host(),
             "left_out": list(self.left_out),
             "not_measured": self.unmeasured(),
             "beyond": {name: sorted(row.beyond) for name, row in self.rows.items() if row.beyond},

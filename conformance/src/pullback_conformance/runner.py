@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from pullback_conformance import basics, deviations, saved
 from pullback_conformance.blame import culprit, settled
 from pullback_conformance.compare import ConformanceError
 from pullback_conformance.mode import Clock, Mode
-from pullback_conformance.plan import Item, backend_items, items, random_items
+from pullback_conformance.plan import Item, backend_items, by_cost, items, random_items
 from pullback_conformance.process import ProcessState
 from pullback_conformance.registry import BACKEND, CHECKS, PROCESS, Area, known
 from pullback_conformance.report import Report, Row
@@ -207,6 +208,7 @@ def measure(
         report.forget(row)
         saved.restore(report, before, [row])
         raise
+    report.rows[row].on_host = row in device.backend.on_host
     report.rows[row].seconds = time.perf_counter() - began
 
 
@@ -226,18 +228,17 @@ def _run(
     row.fallback = "" if row.kernel else backend.fallback.get(name, "")
     if name not in load() and name != BACKEND:
         report.unknown.append(name)
-    plan = planned(name, device, mode=mode)
+    plan = planned(name, device, mode=mode, few=end is not None)
     row.planned = len(plan)
-    if end is not None:
-        random.Random(f"{mode.seed} {name}").shuffle(plan)
     if row.missing:
         # All checks of the op fail, and are listed once.
         for area in [item.area for item in plan] or [Area.VALUES]:
             row.counts[area].total += 1
         report.lacks(name)
         return
+    every = plan if end is None else _by_cost(plan, row, device, mode)
     state = ProcessState()
-    for number, item in enumerate(plan[: None if until is None else until + 1]):
+    for number, item in enumerate(islice(every, None if until is None else until + 1)):
         if end is not None and number and time.perf_counter() > end:
             break
         if number in ended:
@@ -258,6 +259,19 @@ def _run(
     # Errors that come late, of results that no check reads, are not the next op's.
     with contextlib.suppress(Exception):
         device.synchronize()
+
+
+def _by_cost(few: list[Item], row: Row, device: Device, mode: Mode) -> Iterator[Item]:
+    """Some of the items in a random order, cheap ones first, and when they end the others."""
+    seed = f"{mode.seed} {row.name}"
+    yield from by_cost(few, seed)
+    if mode.quick or mode.random or row.name == BACKEND:
+        return
+    seen = {(item.check, item.sample, item.dtype) for item in few}
+    every = planned(row.name, device, mode=mode)
+    others = [item for item in every if (item.check, item.sample, item.dtype) not in seen]
+    row.planned += len(others)
+    yield from by_cost(others, seed)
 
 
 def _cause(report: Report, watch: Callable[[], None], item: Item) -> str:
@@ -290,13 +304,14 @@ def _wrong(item: Item, watch: Callable[[], None]) -> bool:
         return False
 
 
-def planned(row: str, device: Device, *, mode: Mode) -> list[Item]:
+def planned(row: str, device: Device, *, mode: Mode, few: bool = False) -> list[Item]:
     """The items of a row; none of an op without samples.
 
     Args:
         row: the name of an op, or "backend".
         device: the device that it is measured on.
         mode: which of the checks are made.
+        few: only those of a quick run's samples.
     """
     suite = load().get(row)
     found: Iterable[Item] = ()
@@ -305,7 +320,7 @@ def planned(row: str, device: Device, *, mode: Mode) -> list[Item]:
     elif suite is not None and mode.random:
         found = random_items(OPS[row], suite, device, mode.random, mode.seed)
     elif suite is not None:
-        found = items(OPS[row], suite, device, quick=mode.quick)
+        found = items(OPS[row], suite, device, quick=mode.quick, few=few)
     return [item for item in found if mode.makes(item.check)]
 
 

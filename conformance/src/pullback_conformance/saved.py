@@ -88,6 +88,7 @@ def restore(report: Report, saved: dict[str, Any], names: Iterable[str]) -> None
             entry["seconds"],
             planned=entry["planned"],
             fallback=saved["fallback"].get(name, ""),
+            on_host=name in saved.get("on_host", ()),
         )
         report.rows[name] = row
     for name, failures in (("failures", report.failures), ("declared", report.declared)):

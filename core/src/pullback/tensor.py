@@ -43,7 +43,7 @@ def _item(tensor: Any) -> Any:
     try:
         return tensor._device.backend.item(tensor._array)
     except LATE_ERRORS as error:
-        raise_late(error, tensor._device)
+        raise_late(error, tensor._device, tensor._device.backend)
 
 
 class TensorType(type):
@@ -153,7 +153,7 @@ class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
         try:
             return self._device.backend.to_host(self._array)
         except LATE_ERRORS as error:
-            raise_late(error, self._device)
+            raise_late(error, self._device, self._device.backend)
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None

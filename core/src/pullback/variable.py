@@ -155,7 +155,7 @@ class Variable(ArrayMethods, OperatorMethods):
         try:
             return self._device.backend.to_host(self._array)
         except LATE_ERRORS as error:
-            raise_late(error, self._device)
+            raise_late(error, self._device, self._device.backend)
 
     # Changing ------------------------------------------------------------------------------------
 

@@ -162,6 +162,14 @@ def _solve(x1: jax.Array, x2: jax.Array) -> jax.Array:
     return found
 
 
+def _sqrt(x: jax.Array) -> jax.Array:
+    """JAX's takes a negative number to be above the branch cut, whatever the sign of its zero."""
+    root: jax.Array = GENERIC["sqrt"](x)
+    if not jnp.iscomplexobj(x):
+        return root
+    return lax.complex(root.real, jnp.copysign(root.imag, x.imag))
+
+
 _TABLE: dict[str, Kernel] = {
     **GENERIC,
     **{name: _in_float32(GENERIC[name]) for name in ROUNDED_OFTEN.split()},
@@ -178,6 +186,7 @@ _TABLE: dict[str, Kernel] = {
     "sign": _sign,
     "sinh": _hyperbolic("sinh"),
     "solve": _solve,
+    "sqrt": _in_float32(_sqrt),
     **indexing.KERNELS,
     **neural.KERNELS,
     "bitcast": _bitcast,

@@ -153,7 +153,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not silent and not sys.stderr.isatty():
             ops = len(report.rows.keys() | report.left)
             score = f"{row.count} checks, {percent(row.count)}, {row.seconds:.1f} s"
-            print(f"[{ops - len(report.left)}/{ops}] {row.name}: {score}", flush=True)
+            host = ", on the host" if row.on_host else ""
+            print(f"[{ops - len(report.left)}/{ops}] {row.name}: {score}{host}", flush=True)
 
     report = conform(
         arguments.name,
@@ -293,6 +294,8 @@ def _show_notes(report: Report) -> None:
     if report.fallbacks():
         names = [f"{name} ({device})" for name, device in report.fallbacks().items()]
         print(f"\nNot kernels of its own, but a fallback to another device: {', '.join(names)}")
+    if names := report.on_host():
+        print(f"\nComputed on the host, some calls at least: {', '.join(names)}")
     if report.unknown:
         print(f"\nWithout samples, so nothing is known of them: {failures.some(report.unknown)}")
     if report.unmeasured():

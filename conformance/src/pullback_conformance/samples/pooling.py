@@ -231,8 +231,8 @@ def _unpool(x: Array, indices: Array, *, size: Any, data_format: str = "channels
     values, places = to_last(x, data_format), to_last(indices, data_format)
     size = tuple_of(size, values.ndim - 2)
     y: Array = np.zeros((values.shape[0], int(np.prod(size)), values.shape[-1]), x.dtype)
-    for spot in np.ndindex(values.shape):
-        y[spot[0], places[spot], spot[-1]] = values[spot]
+    images, *_, channels = np.indices(values.shape, sparse=True)
+    y[images, places, channels] = values
     return from_last(y.reshape(values.shape[0], *size, values.shape[-1]), data_format)
 
 

@@ -10,7 +10,7 @@ they were.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -22,7 +22,7 @@ from pullback._numerics.philox import WORD
 from pullback._tree import each
 from pullback.dtypes import uint64
 from pullback.graph.emit import Emitted, emit, emitted
-from pullback.graph.graph import Call, Draw, Graph, HostArray, State, Value
+from pullback.graph.graph import Argument, Call, Draw, Fused, Graph, HostArray, State, Value
 from pullback.graph.host import array_type
 from pullback.graph.passes.regions import fuse, warn_once
 from pullback.graph.passes.simplify import drop_dead, with_inputs
@@ -299,7 +299,7 @@ class Compiled:
         except Exception as error:
             results = self._one_by_one(inputs)
             self._wait(results)
-            self._fail(f"raised {type(error).__name__}: {error}")
+            self._fail(f"raised {type(error).__name__}: {error} (in {_names(self.graph.calls)})")
             return results
         return results[: self._count] if holds else self._one_by_one(inputs)
 
@@ -355,7 +355,7 @@ class Compiled:
             for array in results:
                 device.backend.to_host(array)
         except LATE_ERRORS as error:
-            raise_late(error, device)
+            raise_late(error, device, device.backend)
 
     def _fail(self, reason: str) -> None:
         self._run, self.failure = None, reason
@@ -407,12 +407,36 @@ def compiled(graph: Graph, name: str, line: Callable[[Graph], Run]) -> Compiled 
     try:
         run = backend.compile(ready(given) if backend.compiles_kernels() else given)
     except Exception as error:
-        reason = f"raised {type(error).__name__}: {error}"
+        reason = f"raised {type(error).__name__}: {error} (in {_names(given.calls)}"
+        alone = [call for call in given.calls if _raises(backend, given, call)]
+        reason += f"; also for {_names(alone)} alone)" if alone else ")"
         warnings.warn(_message(graph, name, reason), RuntimeWarning, stacklevel=7)
         return f"{refused}, which {reason}"
     if run is None:
         return f"{refused}, which leaves it to its calls"
     return Compiled(pure, name, run, line(pure))
+
+
+def _names(calls: Iterable[Call]) -> str:
+    """The ops of calls, such as "exp, fused(add, multiply)"."""
+    names = (
+        f"fused({_names(call.op.graph.calls)})" if isinstance(call.op, Fused) else call.op.name
+        for call in calls
+    )
+    return ", ".join(dict.fromkeys(names))
+
+
+def _raises(backend: Backend, graph: Graph, call: Call) -> bool:
+    """Returns whether the hook raises for one call of a graph by itself."""
+    inputs = {entry.value: entry for entry in graph.inputs}
+    constants = {v.name: graph.constants[v.name] for v in call.values if v.name in graph.constants}
+    given = [value for value in dict.fromkeys(call.values) if value.name not in constants]
+    entries = tuple(inputs.get(value, Argument(value, i)) for i, value in enumerate(given))
+    try:
+        backend.compile(Graph(graph.device, entries, (call,), call.results, constants))
+    except Exception:
+        return True
+    return False
 
 
 def _not_taken(backend: Backend, graph: Graph) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pullback.ops import late, reductions
 from pullback.ops.comparison import equal
 from pullback.ops.creation import arange, full
 from pullback.ops.manipulation import broadcast_to, reshape
+from pullback.ops.precision import places_on
 from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
 from pullback.shapes import (
@@ -321,7 +322,7 @@ def ravel_index(x1: Tensor, x2: Tensor, /, *, sizes: tuple[int, int]) -> Tensor:
     for index, size in zip((x1, x2), sizes, strict=True):
         if bool(reductions.any((index < -size) | (index >= size))):
             raise errors.IndexingError(f"an index is outside an axis of size {size}")
-        index = index.astype(dtypes.int64)
+        index = index.astype(places_on(index.device))
         merged.append(where(index < 0, index + size, index))
     return merged[0] * sizes[1] + merged[1]
 

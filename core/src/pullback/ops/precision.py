@@ -22,6 +22,11 @@ def widest(device: Device) -> DType:
     return float64 if float64 in device.backend.dtypes else float32
 
 
+def places_on(device: Device) -> DType:
+    """The dtype of positions on a device: int64, or int32 where that is all."""
+    return int64 if int64 in device.backend.dtypes else int32
+
+
 def counting(labels: Tensor) -> Tensor:
     """Labels in a dtype of indices that has the number of classes, and any label to ignore, too."""
     if labels.dtype == uint64:

@@ -18,7 +18,7 @@ from pullback.ops.indexing import (
 )
 from pullback.ops.joining import concat
 from pullback.ops.manipulation import reshape
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import narrowed, places_on, widened
 from pullback.ops.selection import where
 from pullback.ops.slicing import into_first
 from pullback.ops.sorting import argsort
@@ -41,10 +41,11 @@ def _compared(operands: Operands, **_: object) -> Resolution:
 def _places(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     """The position of each update among the elements of x in C order, as a vector."""
     size, inner = x.shape[axis], size_of(x.shape[axis + 1 :])
-    outer = arange(size_of(x.shape[:axis]), dtype=dtypes.int64, device=x.device)
+    dtype = places_on(x.device)
+    outer = arange(size_of(x.shape[:axis]), dtype=dtype, device=x.device)
     along = ravel_index(0 * indices, indices, sizes=(1, size))
     places = reshape(outer, (-1, 1, 1)) * size + reshape(along, (1, -1, 1))
-    return reshape(places * inner + arange(inner, dtype=dtypes.int64, device=x.device), (-1,))
+    return reshape(places * inner + arange(inner, dtype=dtype, device=x.device), (-1,))
 
 
 @op(shape=first, dtype=_compared, accuracy=EXACT, normalize=fitting_updates)

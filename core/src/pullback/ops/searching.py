@@ -8,6 +8,7 @@ from pullback.dtypes import Operands, Resolution, position, promoting
 from pullback.ops import late
 from pullback.ops.creation import arange
 from pullback.ops.manipulation import reshape
+from pullback.ops.precision import places_on
 from pullback.ops.reductions import max, min, reduce_some
 from pullback.ops.selection import where
 from pullback.shapes import Axis, Shape, data_dependent
@@ -33,7 +34,7 @@ def argmax(x: Tensor, /, axis: Axis | None = None, *, keepdims: bool = False) ->
         index = argmax(reshape(x, (-1,)), axis=0)
         return reshape(index, (1,) * x.ndim) if keepdims else index
     size = x.shape[axis]
-    indices = arange(size, dtype=dtypes.int64, device=x.device)
+    indices = arange(size, dtype=places_on(x.device), device=x.device)
     indices = reshape(indices, (size, *(1,) * (x.ndim - 1 - axis)))
     # A NaN is the maximum, but not equal to itself.
     is_maximum = (x == max(x, axis=axis, keepdims=True)) | (x != x)

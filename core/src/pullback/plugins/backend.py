@@ -83,6 +83,8 @@ class Backend:
     deviations: Mapping[str, Deviation | Sequence[Deviation]] = {}
     #: Op name to the device that runs the op where no kernel takes the dtype, such as "cpu".
     fallback: Mapping[str, str] = {}
+    #: The ops whose kernels have had the host compute a call, as far as they note it.
+    on_host: Collection[str] = ()
     #: The calls beside ops that `compile` takes: of "cond", "switch", "scan", "while_loop" and
     #: "stop_gradient". Graphs with others run call by call.
     control_flow: Collection[str] = ()

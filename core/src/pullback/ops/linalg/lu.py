@@ -14,7 +14,7 @@ from pullback.ops.linalg.solvers import solve_triangular, solved, square
 from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
 from pullback.ops.padding import pad
 from pullback.ops.patterns import eye, tril, triu
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import narrowed, places_on, widened
 from pullback.ops.searching import argmax
 from pullback.ops.selection import where
 from pullback.shapes import Shape
@@ -44,8 +44,8 @@ def row_order(pivots: Tensor, /, *, rows: int) -> Tensor:
     >>> pb.ops.row_order([2, 2], rows=3).tolist()
     [2, 0, 1]
     """
-    pivots = pivots.astype(int64)
-    places = arange(rows, dtype=int64, device=pivots.device)
+    pivots = pivots.astype(places_on(pivots.device))
+    places = arange(rows, dtype=pivots.dtype, device=pivots.device)
     order = broadcast_to(places, (*pivots.shape[:-1], rows))
     for j in range(pivots.shape[-1]):
         other = pivots[..., j : j + 1]
@@ -105,7 +105,7 @@ def lu_factor(x: Tensor, /) -> tuple[Tensor, Tensor]:
 def _eliminated(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Both factors, the pivots, and the order of the rows: by halves of the columns."""
     *stack, m, n = x.shape
-    places = broadcast_to(arange(m, dtype=int64, device=x.device), (*stack, m))
+    places = broadcast_to(arange(m, dtype=places_on(x.device), device=x.device), (*stack, m))
     if not m or not n:
         return x, places[..., :0], places
     if n == 1:

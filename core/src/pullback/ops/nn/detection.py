@@ -23,7 +23,7 @@ from pullback.ops.nn.windows import (
     check_format,
     sizes,
 )
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import narrowed, places_on, widened
 from pullback.ops.reductions import all, any, max, sum
 from pullback.ops.rounding import ceil
 from pullback.ops.searching import argwhere
@@ -234,7 +234,7 @@ def roi_align(
     if aligned:
         corners = corners - 0.5
     batch, count = images.shape[0], corners.shape[0]
-    items = take(arange(batch, dtype=int64, device=x.device), batch_indices)
+    items = take(arange(batch, dtype=places_on(x.device), device=x.device), batch_indices)
     places, weights, valid, counted = [], [], [], []
     for axis, (cells, pixels) in enumerate(zip(output_size, images.shape[1:3], strict=True)):
         begin, extent = corners[:, 1 - axis], corners[:, 3 - axis] - corners[:, 1 - axis]

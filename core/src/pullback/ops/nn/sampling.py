@@ -12,7 +12,7 @@ from pullback._dispatch import op
 from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import from_any
 from pullback._once import remembered
-from pullback.dtypes import Operands, Resolution, bool_, int64, real_floating
+from pullback.dtypes import Operands, Resolution, bool_, real_floating
 from pullback.ops.arithmetic import abs, clip, floor_divide, maximum, remainder
 from pullback.ops.creation import arange
 from pullback.ops.indexing import take
@@ -28,7 +28,7 @@ from pullback.ops.nn.windows import (
     check_format,
     sizes,
 )
-from pullback.ops.precision import narrowed, widened, widest
+from pullback.ops.precision import narrowed, places_on, widened, widest
 from pullback.ops.reductions import sum
 from pullback.ops.rounding import floor, round
 from pullback.ops.selection import where
@@ -195,10 +195,10 @@ def resample(
             places = [builtins.min(builtins.max(float(place), low), high) for place in exact]
         if method == "nearest" and plain:
             near = [_nearest(i, old, count, coordinates, rounding) for i in range(count)]
-            y = take(y, from_any(near, int64, y.device), axis=axis)
+            y = take(y, from_any(near, places_on(y.device), y.device), axis=axis)
         elif method == "nearest":
             near = [_rounded(place.numerator, place.denominator, old, rounding) for place in exact]
-            y = take(y, from_any(near, int64, y.device), axis=axis)
+            y = take(y, from_any(near, places_on(y.device), y.device), axis=axis)
         elif not plain or old != count or coordinates == "asymmetric" or method[:3] == "lan":
             shrunk = old / count if scale is None else 1 / scale[number]
             wide = max(shrunk, 1.0) if antialias else 1.0
@@ -366,15 +366,16 @@ def sampled(
     rows = reshape(x, (size_of(x.shape[:reached]), size_of(rest)))  # also without channels
     if items is None:
         items = _offset(x, batch_dims, places[0].ndim)
+    dtype = places_on(x.device)
     corners: list[tuple[Any, Any, Any]] = [(items, None, None)]
     for place, size in zip(places, spatial, strict=True):
         # NaN has no index; as a weight it stays, and the result is NaN.
         inside = clip(where(place == place, place, 0), -_FAR, _FAR)
         if near is not None:
-            taps = [(near(inside).astype(int64), place * 0 + 1)]
+            taps = [(near(inside).astype(dtype), place * 0 + 1)]
         else:
             low = floor(inside)
-            taps = [(low.astype(int64), 1 - (place - low)), (low.astype(int64) + 1, place - low)]
+            taps = [(low.astype(dtype), 1 - (place - low)), (low.astype(dtype) + 1, place - low)]
         grown = []
         for at, weight, valid in corners:
             for index, share in taps:
@@ -402,7 +403,7 @@ def sampled(
 def _offset(x: Tensor, batch_dims: int, ndim: int) -> Tensor:
     """The number of each item of the batch, as an index that broadcasts with the places."""
     batch = x.shape[:batch_dims]
-    items = arange(size_of(batch), dtype=int64, device=x.device)
+    items = arange(size_of(batch), dtype=places_on(x.device), device=x.device)
     return reshape(items, (*batch, *[1] * (ndim - batch_dims)))
 
 

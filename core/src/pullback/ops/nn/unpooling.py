@@ -23,6 +23,7 @@ from pullback.ops.nn.windows import (
     check_format,
     sizes,
 )
+from pullback.ops.precision import places_on
 from pullback.shapes import Pads, Shape, channels_of, image_shape, size_of, spatial_of
 from pullback.spec import EXACT, OPS
 from pullback.tensor import Tensor
@@ -86,7 +87,7 @@ def max_pool_with_indices(
     given = {**how, "ceil_mode": ceil_mode, "data_format": data_format}
     values, found = general.call_with_residuals(OPS["max_pool"], (x,), given)
     spatial = spatial_of(x.shape, data_format)
-    at = channels_last(found, data_format).astype(int64)
+    at = channels_last(found, data_format).astype(places_on(x.device))
     indices = channels_back(_places(at, spatial, **how), data_format)
     return values, indices, found  # type: ignore[return-value]
 
@@ -122,7 +123,7 @@ def _places(
 
 
 def _along(values: list[int], shape: Shape, like: Tensor) -> Tensor:
-    return reshape(from_any(values, int64, like.device), shape)
+    return reshape(from_any(values, places_on(like.device), like.device), shape)
 
 
 def _into(shapes: tuple[Shape, ...], *, size: Any, data_format: str) -> dict[str, Any]:
