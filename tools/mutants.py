@@ -66,12 +66,12 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """What it is in any file and on any line: its function, change, code and number."""
+        """Its function, change, code and number, which stay in any file and on any line."""
         return (self.function, self.change, self.code, self.number)
 
     @property
     def is_equivalent(self) -> bool:
-        """Whether it was read and changes no result."""
+        """True if it was read and changes no result."""
         return is_equivalent(*self.key)
 
     @property
@@ -165,7 +165,7 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def further_changes(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What leaves out a part of an expression."""
+    """The changes that leave out a part of an expression."""
     match node:
         case ast.BinOp(left=left, right=right):
             yield "operand", f"({ast.unparse(left)})"

@@ -99,7 +99,7 @@ def by_cost(items: Iterable[Item], seed: str) -> list[Item]:
 
 
 def _cost(item: Item) -> float:
-    """What a check costs, of which one of few elements is the unit."""
+    """A cost of a check, of which one of few elements is the unit."""
     size = 0 if item.case is None else sum(leaf.size for leaf in leaves(item.case.inputs))
     return 1 + size / 2**12
 

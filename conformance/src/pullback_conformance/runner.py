@@ -8,6 +8,7 @@ import random
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -267,9 +268,13 @@ def _by_cost(few: list[Item], row: Row, device: Device, mode: Mode) -> Iterator[
     yield from by_cost(few, seed)
     if mode.quick or mode.random or row.name == BACKEND:
         return
-    seen = {(item.check, item.sample, item.dtype) for item in few}
-    every = planned(row.name, device, mode=mode)
-    others = [item for item in every if (item.check, item.sample, item.dtype) not in seen]
+    seen = Counter((item.check, item.sample, item.dtype) for item in few)
+    others = []
+    for item in planned(row.name, device, mode=mode):
+        name = (item.check, item.sample, item.dtype)
+        seen[name] -= 1
+        if seen[name] < 0:
+            others.append(item)
     row.planned += len(others)
     yield from by_cost(others, seed)
 
