@@ -470,6 +470,15 @@ typedef struct {
     ConvSizes sizes;
 } ConvKernelGradientArgs;
 
+/* Of each channel `multiplier` features are made. `images` is their number. */
+typedef struct {
+    const float *first, *second;
+    float *y;
+    ptrdiff_t images, multiplier;
+    Windows windows;
+    ptrdiff_t dilation_height, dilation_width;
+} DepthwiseArgs;
+
 /* The key and the counter of Philox. */
 typedef struct {
     uint64_t key[2], counter[4];

@@ -39,6 +39,8 @@
     X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
     X(negative_log_likelihood_of_classes) X(gamma_density) X(regularized_gamma)                                                         \
+    X(max_pool) X(max_pool_gradient) X(avg_pool) X(avg_pool_gradient) X(lu_factor) X(lu_solve)    \
+    X(solve_triangular)                                                                           \
     X(random_bits) X(random_uniform) X(random_normal) X(dropout)
 /* clang-format on */
 

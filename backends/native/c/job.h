@@ -130,7 +130,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs) X(avg_pool, AvgPoolArgs)   \
-    X(resample, ResampleArgs)                                                                     \
+    X(resample, ResampleArgs) X(depthwise, DepthwiseArgs)                                         \
+    X(depthwise_input_gradient, DepthwiseArgs) X(depthwise_kernel_gradient, DepthwiseArgs)        \
     X(product, ProductArgs) X(pack_strips, PackStripsArgs)                                        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)                             \
     X(narrow, NarrowArgs) X(elements, ElementsArgs)                                               \

@@ -23,3 +23,4 @@ ELEMENT_LOOPS(BODY)
 #include "random.inc.h"
 #include "rowwise.inc.h"
 #include "convolution.inc.h"
+#include "depthwise.inc.h"

@@ -110,6 +110,14 @@ static Field conv_kernel_gradient[] = {
     F(ConvKernelGradientArgs, x) F(ConvKernelGradientArgs, g) F(ConvKernelGradientArgs, sums)
     RESULT(ConvKernelGradientArgs) F(ConvKernelGradientArgs, parts)
     CONV_SIZES(ConvKernelGradientArgs)};
+#define DEPTHWISE(name)                                                                            \
+    static Field name[] = {                                                                        \
+        F(DepthwiseArgs, first) F(DepthwiseArgs, second) F(DepthwiseArgs, y)                       \
+        F(DepthwiseArgs, images) F(DepthwiseArgs, multiplier) WINDOWS(DepthwiseArgs, windows.)     \
+        F(DepthwiseArgs, dilation_height) F(DepthwiseArgs, dilation_width)};
+DEPTHWISE(depthwise)
+DEPTHWISE(depthwise_input_gradient)
+DEPTHWISE(depthwise_kernel_gradient)
 
 /* The loops that Python may run. */
 #define FROM_PYTHON(X)                                                                            \
@@ -117,7 +125,8 @@ static Field conv_kernel_gradient[] = {
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs) X(avg_pool, AvgPoolArgs)   \
-    X(resample, ResampleArgs)                                                                     \
+    X(resample, ResampleArgs) X(depthwise, DepthwiseArgs)                                         \
+    X(depthwise_input_gradient, DepthwiseArgs) X(depthwise_kernel_gradient, DepthwiseArgs)        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
 /* clang-format on */
 

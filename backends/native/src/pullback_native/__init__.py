@@ -10,7 +10,7 @@ from pullback_native import _native
 from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
-from pullback_native.kernels import KERNELS, channels, halves
+from pullback_native.kernels import FALLBACKS, KERNELS, halves
 from pullback_native.kernels.halves import IN_FLOAT32, function_in_float32, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 # C passes calls that it does not support to NumPy's kernels.
-_native.prepare(NUMPY_KERNELS | channels.FALLBACKS, threads.threads, bfloat16)
+_native.prepare(NUMPY_KERNELS | FALLBACKS, threads.threads, bfloat16)
 
 _FLOATS = ("float32", "bfloat16", "float16", "float64")
 _HALVES = ("bfloat16", "float16")
@@ -72,7 +72,9 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "layer_norm_gradient", "log_softmax", "log_softmax_gradient",
             "logsumexp", "max", "mean", "min",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
-            "scatter_add", "segment_sum", "softmax", "softmax_gradient", "std", "sum", "var",
+            "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",
+            "max_pool_gradient", "max_pool_with_indices", "scatter_add", "segment_sum",
+            "solve_triangular", "softmax", "softmax_gradient", "std", "sum", "var",
             "vector_norm",
         ),
         ("float32", "float64"),

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pullback.plugins.records import Kernel
-from pullback_native.kernels import attention, convolution, pooling, products, recurrent, resizing
+from pullback_native.kernels import (
+    attention,
+    channels,
+    convolution,
+    factors,
+    pooling,
+    products,
+    recurrent,
+    resizing,
+)
 
 KERNELS: dict[str, Kernel] = {
     **attention.KERNELS,
     **convolution.KERNELS,
+    **factors.KERNELS,
     **pooling.KERNELS,
     **products.KERNELS,
     **recurrent.KERNELS,
     **resizing.KERNELS,
 }
+#: What kernels all in C hand over to others than NumPy's of the same op.
+FALLBACKS: dict[str, Kernel] = {**channels.FALLBACKS, **factors.FALLBACKS, **pooling.FALLBACKS}

@@ -1,4 +1,4 @@
-"""Convolution over one or two spatial dimensions, without groups.
+"""Convolution over one or two spatial dimensions, without groups or of each channel by itself.
 
 The loops read windows where they lie in the image: NumPy's kernel gathers them into a matrix for
 BLAS. Input gradients are convolutions too: at stride 1 of g with the flipped kernel, at larger
@@ -23,6 +23,7 @@ from pullback.plugins.kind import Kind
 from pullback.plugins.records import Kernel
 from pullback.shapes import output_sizes
 from pullback_native import _native
+from pullback_native.kernels import depthwise
 from pullback_native.kernels.windows import Padding, pair, windows
 from pullback_native.loops import (
     FLOAT32,
@@ -97,6 +98,17 @@ def _moved(x: Array, kernel: Array, groups: int, data_format: str) -> bool:
     return data_format == "channels_first" and _supports(x, kernel, groups, "channels_last")
 
 
+def _has_groups(
+    x: Array, other: Array, channels: int, groups: int, data_format: str
+) -> bool:
+    """Returns whether the loops for single channels take these arrays."""
+    return (
+        groups > 1
+        and data_format == "channels_last"
+        and depthwise.takes(x, other, channels, groups)
+    )
+
+
 def _last(x: Array) -> Array:
     """An image whose channels are first, as a view with the channels last."""
     return x.transpose(0, *range(2, x.ndim), 1)
@@ -125,6 +137,10 @@ def _conv(
             data_format="channels_last",
         )  # fmt: skip
         return _first(y)
+    elif _has_groups(x, kernel, x.shape[-1], groups, data_format):
+        y = depthwise.conv(x, kernel, strides, padding, dilation)
+        if y is not None:
+            return y
     return _by_numpy(
         "conv", x, kernel, strides=strides, padding=padding, dilation=dilation, groups=groups,
         data_format=data_format,
@@ -182,6 +198,10 @@ def _conv_input_gradient(
             dilation=dilation, groups=1, data_format="channels_last",
         )  # fmt: skip
         return _first(dx)
+    elif 0 not in input_shape and _has_groups(g, kernel, input_shape[-1], groups, data_format):
+        dx = depthwise.input_gradient(g, kernel, input_shape, strides, padding, dilation)
+        if dx is not None:
+            return dx
     return _by_numpy(
         "conv_input_gradient", g, kernel, input_shape=input_shape, strides=strides,
         padding=padding, dilation=dilation, groups=groups, data_format=data_format,
@@ -288,6 +308,10 @@ def _conv_kernel_gradient(
             _last(x), _last(g), kernel_shape=kernel_shape, strides=strides, padding=padding,
             dilation=dilation, groups=1, data_format="channels_last",
         )  # fmt: skip
+    elif 0 not in kernel_shape and _has_groups(x, g, x.shape[-1], groups, data_format):
+        dkernel = depthwise.kernel_gradient(x, g, kernel_shape, strides, padding, dilation)
+        if dkernel is not None:
+            return dkernel
     return _by_numpy(
         "conv_kernel_gradient", x, g, kernel_shape=kernel_shape, strides=strides,
         padding=padding, dilation=dilation, groups=groups, data_format=data_format,

@@ -23,6 +23,7 @@ IN_FLOAT32 = (
     *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient"),
     *(
         "avg_pool",
+        "avg_pool_gradient",
         "max_pool",
         "max_pool_gradient",
         "resize",

@@ -1,4 +1,7 @@
-"""Pooling over one or two spatial dimensions, channels last; the rest is NumPy's."""
+"""Pooling over one or two spatial dimensions, channels last; the rest is NumPy's.
+
+Of few elements it is `c/few_pooling.c`, which hands over what it does not do.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel, may_decline
 from pullback.shapes import output_sizes
+from pullback_native import _native
 from pullback_native.kernels.windows import Padding, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -125,7 +129,6 @@ def _max_pool_gradient(
     return dx
 
 
-@may_decline
 def _avg_pool(
     x: Array, *, data_format: str, count_include_pad: bool, ceil_mode: bool = False,
     **options: Unpack[PoolOptions],
@@ -154,9 +157,25 @@ def _avg_pool(
     return result
 
 
-KERNELS: dict[str, Kernel] = {
+def _declining(name: str) -> Kernel:
+    """A compiled kernel, whose Python form may decline calls."""
+    compiled = getattr(_native, name)
+
+    @may_decline
+    def kernel(x: Array, **attributes: Any) -> Any:
+        return compiled(x, **attributes)
+
+    return kernel
+
+
+#: What the compiled kernels hand calls over to, in place of NumPy's kernels.
+FALLBACKS: dict[str, Kernel] = {
     "avg_pool": _avg_pool,
     "max_pool": _max_pool,
     "max_pool_gradient": _max_pool_gradient,
-    "max_pool_with_indices": with_pixels(_max_pool),
+}
+KERNELS: dict[str, Kernel] = {
+    "avg_pool": _declining("avg_pool"),
+    "avg_pool_gradient": _declining("avg_pool_gradient"),
+    "max_pool_with_indices": with_pixels(_native.max_pool),
 }
