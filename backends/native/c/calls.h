@@ -40,7 +40,7 @@
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
     X(negative_log_likelihood_of_classes) X(gamma_density) X(regularized_gamma)                                                         \
     X(max_pool) X(max_pool_gradient) X(avg_pool) X(avg_pool_gradient) X(lu_factor) X(lu_solve)    \
-    X(solve_triangular)                                                                           \
+    X(solve_triangular) X(soft_shrink) X(hard_shrink) X(celu) X(rsqrt) X(polygamma) X(scatter_multiply) X(segment_prod) X(stack) X(pad) X(cross)                                                                 \
     X(random_bits) X(random_uniform) X(random_normal) X(dropout)
 /* clang-format on */
 
@@ -60,6 +60,9 @@ KERNELS(KERNEL_DECLARATION)
 
 /* The loops for this processor. */
 extern const Loop *loops;
+
+/* In extremes.c: scatter_add of integers; NULL without an error where NumPy has to do it. */
+PyObject *summed_integers(PyObject *const *x, Py_ssize_t count, PyObject *names);
 
 /* Calls NumPy's kernel with the same arguments: for arrays that are not contiguous float32. */
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);

@@ -1,5 +1,6 @@
-/* Convolutions of each channel by itself: a tap of all channels is one vector. `multiplier` features
- * are made of a channel. Terms are added tap by tap, so that bits do not depend on threads. */
+/* Convolutions of each channel by itself: a tap of all channels is one vector. `multiplier`
+ * features are made of a channel. Terms are added tap by tap, so that bits do not depend on
+ * threads. */
 
 /* Runs a statement for each tap that is inside of the image, for the window of an output at `line`
  * (of all images) and `column`: `pixel` is its place in the images, `tap` its number. */
@@ -54,8 +55,7 @@ LOOP(depthwise_input_gradient, DepthwiseArgs) {
         args->y[k] = 0.0f;
     for (ptrdiff_t line = from * windows->out_height; line < to * windows->out_height; line++)
         for (ptrdiff_t column = 0; column < windows->out_width; column++) {
-            const float *restrict g =
-                args->first + (line * windows->out_width + column) * features;
+            const float *restrict g = args->first + (line * windows->out_width + column) * features;
             EACH_TAP_INSIDE({
                 float *restrict dx = args->y + pixel * channels;
                 const float *restrict kernel = args->second + tap * features;

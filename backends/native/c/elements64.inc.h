@@ -46,6 +46,27 @@ UNARY64(power_minus_half, 1.0 / (x == -HUGE_VAL ? HUGE_VAL : sqrt(x) + 0.0))
 UNARY64(relu, x <= 0.0 ? 0.0 : x)
 NUMBER64(leaky_relu, a > 0.0 ? a : a * b)
 NUMBER64(elu, a > 0.0 ? a : expm1_64(at_most64(a, 0.0)) * b)
+UNARY64(rsqrt, 1.0 / sqrt(x))
+NUMBER64(soft_shrink, a > b ? a - b : a < -b ? a + b : a * 0.0)
+NUMBER64(hard_shrink, fabs(a) <= b ? 0.0 : a)
+NUMBER64(celu, a > 0.0 ? a : expm1_64(at_most64(a, 0.0) / b) * b)
+/* Where no number is negative, the sums over negative integers are left out. */
+LOOP(polygamma_wide, NumberArgs) {
+    const double *restrict x = (const double *)args->x;
+    double *restrict y = (double *)args->y, n = args->number;
+    int below = 0;
+    for (ptrdiff_t i = from; i < to; i++)
+        below |= x[i] < 0.0;
+    if (below) {
+        _Pragma("omp simd")
+        for (ptrdiff_t i = from; i < to; i++)
+            y[i] = polygamma64(x[i], n, 1);
+    } else {
+        _Pragma("omp simd")
+        for (ptrdiff_t i = from; i < to; i++)
+            y[i] = polygamma64(x[i], n, 0);
+    }
+}
 NUMBER64(bessel_i0, bessel_i0_64(a, b))
 NUMBER64(bessel_i1, bessel_i1_64(a, b))
 NUMBER64(bessel_i2, bessel_i2_64(a, b))

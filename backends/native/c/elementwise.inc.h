@@ -27,6 +27,11 @@ UNARY(power_4, (x * x) * (x * x))
 UNARY(power_5, (x * x) * (x * x) * x)
 UNARY(power_minus_2, (1.0f / x) * (1.0f / x))
 UNARY(power_half, x == -HUGE_VALF ? HUGE_VALF : sqrtf(x) + 0.0f)
+UNARY(rsqrt, 1.0f / sqrtf(x))
+/* What is no farther from 0 than b is 0, and NaN stays. */
+WITH_NUMBER(soft_shrink, a > b ? a - b : a < -b ? a + b : a * 0.0f)
+WITH_NUMBER(hard_shrink, fabsf(a) <= b ? 0.0f : a)
+WITH_NUMBER(celu, a > 0.0f ? a : expm1_32(at_most(a, 0.0f) / b) * b)
 UNARY(power_minus_half, 1.0f / (x == -HUGE_VALF ? HUGE_VALF : sqrtf(x) + 0.0f))
 
 /* |x| times the probability of the other side, and what both sides have. */

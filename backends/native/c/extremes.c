@@ -1,11 +1,15 @@
-/* The kernels of scatter_max and scatter_min. */
+/* The kernels of scatter_max, scatter_min and scatter_multiply, of segment_prod, and of scatter_add
+ * of integers. Products of float32 are in double, and rounded once. */
 #include "calls.h"
 
-/* Takes the larger or the smaller of an element and of each row that goes to it; NaN is kept, and
- * taken. 0 for an index that is out of range. */
-#define EXTREMES(T)                                                                                \
-    static int extremes_##T(const T *row, const Indices *ids, ptrdiff_t outer, ptrdiff_t size,     \
-                            ptrdiff_t inner, int largest, T *y) {                                  \
+enum { LARGER, SMALLER, PRODUCT, SUM };
+
+/* Takes the larger or the smaller of an element and of each row that goes to it, where NaN is kept,
+ * and taken; or their product or sum. 0 for an index that is out of range. U is the type of results
+ * without a sign: what overflows is cut. */
+#define COMBINING(name, R, T, U)                                                                   \
+    static int combine_##name(const R *row, const Indices *ids, ptrdiff_t outer, ptrdiff_t size,   \
+                              ptrdiff_t inner, int how, T *y) {                                    \
         for (ptrdiff_t item = 0; item < outer; item++, y += size * inner)                          \
             for (ptrdiff_t i = 0; i < ids->count; i++, row += inner) {                             \
                 ptrdiff_t id = index_of(ids, i);                                                   \
@@ -14,58 +18,147 @@
                     return 0;                                                                      \
                 T *own = y + id * inner;                                                           \
                 for (ptrdiff_t at = 0; at < inner; at++) {                                         \
-                    T a = own[at], b = row[at];                                                    \
-                    int stays = (a != a) | (largest ? a >= b : a <= b);                            \
-                    own[at] = stays ? a : b;                                                       \
+                    T a = own[at], b = (T)row[at];                                                 \
+                    int stays = (a != a) | (how == LARGER ? a >= b : a <= b);                      \
+                    own[at] = how == PRODUCT ? (T)((U)a * (U)b)                                    \
+                            : how == SUM     ? (T)((U)a + (U)b)                                    \
+                            : stays          ? a                                                   \
+                                             : b;                                                  \
                 }                                                                                  \
             }                                                                                      \
         return 1;                                                                                  \
     }
-EXTREMES(float)
-EXTREMES(double)
-EXTREMES(int32_t)
-EXTREMES(int64_t)
+COMBINING(float, float, float, float)
+COMBINING(widened, float, double, double)
+COMBINING(double, double, double, double)
+COMBINING(int32_t, int32_t, int32_t, uint32_t)
+COMBINING(int64_t, int64_t, int64_t, uint64_t)
 
-static PyObject *extremes(int largest, PyObject *const *x, Py_ssize_t count, PyObject *names) {
+/* Combines rows into y, which is of their type, or of float64 where they are of float32. */
+static int combine(PyObject *rows, const Indices *ids, ptrdiff_t outer, ptrdiff_t size,
+                   ptrdiff_t inner, int how, PyObject *y) {
+    int type = PyArray_TYPE(as_array(rows));
+    if (type != PyArray_TYPE(as_array(y)))
+        return combine_widened(data(rows), ids, outer, size, inner, how, data(y));
+    return type == NPY_FLOAT  ? combine_float(data(rows), ids, outer, size, inner, how, data(y))
+         : type == NPY_DOUBLE ? combine_double(data(rows), ids, outer, size, inner, how, data(y))
+         : type == NPY_INT32  ? combine_int32_t(data(rows), ids, outer, size, inner, how, data(y))
+                              : combine_int64_t(data(rows), ids, outer, size, inner, how, data(y));
+}
+
+static int is_combined(int type) {
+    return type == NPY_FLOAT || type == NPY_DOUBLE || type == NPY_INT32 || type == NPY_INT64;
+}
+
+/* y, which may be NULL, in another type; steals its reference. */
+static PyObject *rounded(PyObject *y, int type) {
+    if (!y || PyArray_TYPE(as_array(y)) == type)
+        return y;
+    PyObject *narrow = PyArray_Cast(as_array(y), type);
+    Py_DECREF(y);
+    return narrow;
+}
+
+static PyObject *rows_of(PyObject *x) {
+    return PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
+                                            : PyArray_NewCopy(as_array(x), NPY_CORDER);
+}
+
+static PyObject *combined(int how, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
     if (count != 3 || !axis || !as_indices(x[1], &ids) || !PyArray_CheckExact(x[0])
         || !PyArray_CheckExact(x[2]) || !PyArray_ISBEHAVED_RO(as_array(x[0]))
-        || !PyArray_ISCARRAY_RO(as_array(x[2])) || !size(x[0])
+        || !PyArray_ISBEHAVED_RO(as_array(x[2])) || !size(x[0])
         || PyArray_TYPE(as_array(x[0])) != PyArray_TYPE(as_array(x[2])))
         return NULL;
     int ndim = PyArray_NDIM(as_array(x[0])), type = PyArray_TYPE(as_array(x[0]));
     int along = (int)PyLong_AsLong(axis);
-    if (along < 0 || along >= ndim
-        || (type != NPY_FLOAT && type != NPY_DOUBLE && type != NPY_INT32 && type != NPY_INT64))
+    if (along < 0 || along >= ndim || !is_combined(type))
         return NULL;
     ptrdiff_t outer = 1, inner = 1;
     for (int i = 0; i < ndim; i++)
         *(i < along ? &outer : &inner) *= i == along ? 1 : PyArray_DIM(as_array(x[0]), i);
     if (outer * ids.count * inner != size(x[2]))
         return NULL;
-    PyObject *y = PyArray_NewCopy(as_array(x[0]), NPY_CORDER);
-    if (!y)
-        return NULL;
-    ptrdiff_t all = PyArray_DIM(as_array(x[0]), along);
-    int inside = type == NPY_FLOAT
-                   ? extremes_float(data(x[2]), &ids, outer, all, inner, largest, data(y))
-               : type == NPY_DOUBLE
-                   ? extremes_double(data(x[2]), &ids, outer, all, inner, largest, data(y))
-               : type == NPY_INT32
-                   ? extremes_int32_t(data(x[2]), &ids, outer, all, inner, largest, data(y))
-                   : extremes_int64_t(data(x[2]), &ids, outer, all, inner, largest, data(y));
-    return unless(!inside, y);
+    PyObject *rows = rows_of(x[2]), *y = NULL;
+    if (rows)
+        y = how == PRODUCT && type == NPY_FLOAT ? PyArray_Cast(as_array(x[0]), NPY_DOUBLE)
+                                                : PyArray_NewCopy(as_array(x[0]), NPY_CORDER);
+    if (y && !PyArray_IS_C_CONTIGUOUS(as_array(y)))
+        Py_SETREF(y, PyArray_NewCopy(as_array(y), NPY_CORDER));
+    if (y) {
+        ptrdiff_t all = PyArray_DIM(as_array(x[0]), along);
+        y = unless(!combine(rows, &ids, outer, all, inner, how, y), y);
+    }
+    Py_XDECREF(rows);
+    return rounded(y, type);
 }
 
 KERNEL(scatter_max) {
     (void)module;
-    PyObject *y = extremes(1, x, count, names);
+    PyObject *y = combined(LARGER, x, count, names);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(scatter_max);
 }
 
 KERNEL(scatter_min) {
     (void)module;
-    PyObject *y = extremes(0, x, count, names);
+    PyObject *y = combined(SMALLER, x, count, names);
     return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(scatter_min);
+}
+
+KERNEL(scatter_multiply) {
+    (void)module;
+    PyObject *y = combined(PRODUCT, x, count, names);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(scatter_multiply);
+}
+
+KERNEL(segment_prod) {
+    (void)module;
+    PyObject *number = attribute(x, count, names, "num_segments");
+    PyObject *axis = attribute(x, count, names, "axis");
+    Indices ids;
+    if (count != 2 || !number || !axis || !as_indices(x[1], &ids) || !PyArray_CheckExact(x[0])
+        || !PyArray_ISBEHAVED_RO(as_array(x[0])) || !size(x[0])
+        || !is_combined(PyArray_TYPE(as_array(x[0]))))
+        return NUMPY_FALLBACK(segment_prod);
+    int ndim = PyArray_NDIM(as_array(x[0])), several = PyArray_NDIM(as_array(x[1])), axes = 0;
+    int along = (int)PyLong_AsLong(axis), type = PyArray_TYPE(as_array(x[0]));
+    ptrdiff_t segments = PyLong_AsSsize_t(number), outer = 1, inner = 1;
+    npy_intp shape[NPY_MAXDIMS];
+    if (along < 0 || along + several > ndim || ndim - several >= NPY_MAXDIMS || segments < 1)
+        return NUMPY_FALLBACK(segment_prod);
+    for (int i = 0; i < along; i++)
+        outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
+    shape[axes++] = segments;
+    for (int i = along + several; i < ndim; i++)
+        inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
+    if (outer * ids.count * inner != size(x[0]))
+        return NUMPY_FALLBACK(segment_prod);
+    PyObject *rows = rows_of(x[0]), *y = NULL;
+    int wide = type == NPY_FLOAT ? NPY_DOUBLE : type;
+    if (rows)
+        y = PyArray_SimpleNew(axes, shape, wide);
+    if (y) {
+        for (ptrdiff_t i = 0; i < size(y); i++)
+            switch (wide) {
+            case NPY_DOUBLE:
+                ((double *)data(y))[i] = 1;
+                break;
+            case NPY_INT32:
+                ((int32_t *)data(y))[i] = 1;
+                break;
+            default:
+                ((int64_t *)data(y))[i] = 1;
+            }
+        y = unless(!combine(rows, &ids, outer, segments, inner, PRODUCT, y), y);
+    }
+    Py_XDECREF(rows);
+    y = rounded(y, type);
+    return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(segment_prod);
+}
+
+/* The kernel of scatter_add for integers; NULL without an error where NumPy has to do it. */
+PyObject *summed_integers(PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    return combined(SUM, x, count, names);
 }

@@ -20,7 +20,8 @@ static PyObject *in_rows(PyObject *x) {
 }
 
 #define MATRIX_FUNCTIONS(T)                                                                        \
-    /* Gaussian elimination with partial pivoting, a column at a time. NaN is the largest pivot. */ \
+    /* Gaussian elimination with partial pivoting, a column at a time. NaN is the largest pivot.   \
+     */                                                                                            \
     static void factor_##T(T *x, int32_t *pivots, ptrdiff_t m, ptrdiff_t n) {                      \
         for (ptrdiff_t j = 0; j < m && j < n; j++) {                                               \
             ptrdiff_t pivot = j;                                                                   \

@@ -108,7 +108,7 @@ static int as_view(PyObject *x, const Windowing *it, View *view) {
         if (stride % item)
             return 0;
         int inside = axis - it->first;
-        *(!axis                                  ? &view->item
+        *(!axis                              ? &view->item
           : inside >= 0 && inside < it->rank ? &view->steps[RANK - it->rank + inside]
                                              : &view->channel) = stride / item;
     }
@@ -155,8 +155,8 @@ static Range inside_of(ptrdiff_t start, ptrdiff_t window, ptrdiff_t step, ptrdif
                         start += begin * (image)->steps[i];                                        \
                     }                                                                              \
                     (void)valid;                                                                   \
-                    for (ptrdiff_t channel = 0; channel < it->channels; channel++,                 \
-                                   cell += (result)->channel, start += (image)->channel) {         \
+                    for (ptrdiff_t channel = 0; channel < it->channels;                            \
+                         channel++, cell += (result)->channel, start += (image)->channel) {        \
                         __VA_ARGS__                                                                \
                     }                                                                              \
                 }
@@ -191,15 +191,16 @@ static Range inside_of(ptrdiff_t start, ptrdiff_t window, ptrdiff_t step, ptrdif
     static void at_maxima_##T(const Windowing *it, const View *dx, const View *g,                  \
                               const View *places) {                                                \
         EACH_WINDOW(dx, g, {                                                                       \
-            ptrdiff_t other = item * places->item + a * places->steps[0] + b * places->steps[1]              \
-                  + c * places->steps[2] + channel * places->channel;                              \
+            ptrdiff_t other = item * places->item + a * places->steps[0] + b * places->steps[1]    \
+                            + c * places->steps[2] + channel * places->channel;                    \
             ptrdiff_t tap = ((const int32_t *)places->at)[other];                                  \
             ptrdiff_t i = tap / it->window[2] / it->window[1];                                     \
             ptrdiff_t j = tap / it->window[2] % it->window[1], k = tap % it->window[2];            \
-            if (i >= inside[0].from && i < inside[0].to && j >= inside[1].from                     \
-                && j < inside[1].to && k >= inside[2].from && k < inside[2].to)                    \
-                ((T *)dx->at)[start + i * it->step[0] * dx->steps[0]                               \
-                              + j * it->step[1] * dx->steps[1] + k * it->step[2] * dx->steps[2]] += \
+            if (i >= inside[0].from && i < inside[0].to && j >= inside[1].from && j < inside[1].to \
+                && k >= inside[2].from && k < inside[2].to)                                        \
+                ((T *)                                                                             \
+                     dx->at)[start + i * it->step[0] * dx->steps[0]                                \
+                             + j * it->step[1] * dx->steps[1] + k * it->step[2] * dx->steps[2]] += \
                     ((const T *)g->at)[cell];                                                      \
         })                                                                                         \
     }                                                                                              \
@@ -327,8 +328,9 @@ KERNEL(max_pool_gradient) {
         || !as_gradient(&it, &g, shape, x, count, names) || !same_shape(x[0], x[1]))
         return NUMPY_FALLBACK(max_pool_gradient);
     /* In C order, so that they are looked through at once. */
-    PyObject *at = PyArray_ISCARRAY_RO(as_array(x[1])) ? Py_NewRef(x[1])
-                                                       : PyArray_NewCopy(as_array(x[1]), NPY_CORDER);
+    PyObject *at = PyArray_ISCARRAY_RO(as_array(x[1]))
+                     ? Py_NewRef(x[1])
+                     : PyArray_NewCopy(as_array(x[1]), NPY_CORDER);
     if (!at)
         return NULL;
     PyObject *dx = NULL;

@@ -60,7 +60,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(tanh_gradient##wide, BinaryArgs) X(sigmoid_gradient##wide, BinaryArgs)                      \
     X(silu_gradient##wide, BinaryArgs) X(maximum##wide, BinaryArgs)                               \
     X(minimum##wide, BinaryArgs) X(leaky_relu##wide, NumberArgs) X(elu##wide, NumberArgs)         \
-    X(clip##wide, ClipArgs)
+    X(clip##wide, ClipArgs) X(rsqrt##wide, UnaryArgs) X(soft_shrink##wide, NumberArgs)            \
+    X(hard_shrink##wide, NumberArgs) X(celu##wide, NumberArgs)
 /* Those of elements64.inc.h. */
 #define WIDE_LOOPS(X)                                                                             \
     FLOAT_LOOPS(X, _wide) X(exp2_wide, UnaryArgs) X(log_wide, UnaryArgs)                          \
@@ -71,7 +72,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(mish_gradient_wide, BinaryArgs) X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs)    \
     X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs) X(xlogy_wide, BinaryArgs)         \
     X(bessel_i0_wide, NumberArgs) X(bessel_i1_wide, NumberArgs) X(bessel_i2_wide, NumberArgs)  \
-    X(gamma_density_wide, BinaryArgs) X(logaddexp2_wide, BinaryArgs) X(regularized_gamma_wide, BinaryArgs)
+    X(polygamma_wide, NumberArgs) X(gamma_density_wide, BinaryArgs) X(logaddexp2_wide, BinaryArgs) X(regularized_gamma_wide, BinaryArgs)
 /* Of integers, beside those of exact.inc.h. */
 #define QUOTIENT_LOOPS(X)                                                                         \
     X(sign_int32, UnaryArgs) X(sign_int64, UnaryArgs) X(clip_int32, ClipArgs)                     \

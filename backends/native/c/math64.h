@@ -277,6 +277,56 @@ INLINE double digamma64(double x) {
     return fraction ? found - 1.0 / x : found;
 }
 
+/* base^n, for n of 1 to 4. */
+INLINE double low_power64(double base, double n) {
+    double square = base * base;
+    return n < 2.0 ? base : n < 3.0 ? square : n < 4.0 ? square * base : square * square;
+}
+
+/* (a + k)^-(n + 1): what is lost in the sum is made up for. */
+INLINE double zeta_term64(double a, double k, double n) {
+    double base = a + k, added = base - a, lost = (a - (base - added)) + (k - added);
+    double power = low_power64(base, n), term = 1.0 / (power * base);
+    return (k == 0.0) | (a > 1e60) ? term : term - (n + 1.0) * lost * term * (term * power);
+}
+
+/* The sum of (a + k)^-(n + 1) over all k > 0, for a > -1: ten terms, and the others by Euler and
+ * Maclaurin's summation (DLMF 25.11.5). */
+INLINE double zeta_tail64(double a, double n) {
+    double s = n + 1.0, end = a + 11.0, inverse = 1.0 / end, square = inverse * inverse;
+    double c1 = s / 12.0, c2 = c1 * (s + 1.0) * (s + 2.0) / 60.0;
+    double c3 = c2 * (s + 3.0) * (s + 4.0) / 42.0, c4 = c3 * (s + 5.0) * (s + 6.0) / 40.0;
+    double c5 = c4 * (s + 7.0) * (s + 8.0) * 0.02525252525252525;
+    double c6 = c5 * (s + 9.0) * (s + 10.0) * 0.02531135531135531;
+    double c7 = c6 * (s + 11.0) * (s + 12.0) * 0.025325614694954;
+    double series = c4 - square * (c5 - square * (c6 - square * c7));
+    series = c1 - square * (c2 - square * (c3 - square * series));
+    double added = end - a, lost = (a - (end - added)) + (11.0 - added);
+    double rest = series * square + (0.5 * inverse + 1.0 / n);
+    double total = rest / low_power64(end, n);
+    total -= total * n * lost * inverse;
+    for (int k = 10; k > 0; k--)
+        total += zeta_term64(a, (double)k, n);
+    return total;
+}
+
+/* The derivative of order n of digamma, for n of 1 to 4. Below 0 it is that of the fraction of x,
+ * whose sum over all integers is known from both sides, without the integers above. */
+INLINE double polygamma64(double x, double n, int below) {
+    int even = n == 2.0 || n == 4.0, negative = below && x < 0.0;
+    double sign = even ? -1.0 : 1.0, size = n < 2.0 ? 1.0 : n < 3.0 ? 2.0 : n < 4.0 ? 6.0 : 24.0;
+    double fraction = x - rint(x), first = negative ? fraction : x;
+    double total = zeta_term64(first, 0.0, n) + zeta_tail64(first, n);
+    if (below) {
+        double turned = zeta_tail64(negative ? -fraction : 0.0, n);
+        turned -= zeta_tail64(negative ? -x : 0.0, n);
+        total = negative ? (even ? total - turned : total + turned) : total;
+    }
+    double found = x == HUGE_VAL ? sign * 0.0 : sign * size * total;
+    int pole = x <= 0.0 && fraction == 0.0;
+    return pole ? (even ? as_double(0x7ff8000000000000) : HUGE_VAL) : found;
+}
+
 /* Modified Bessel functions I_n(x), or exp(-|x|) I_n(x) if `scaled`: `near` is that below 12, by
  * its series in y = size^2 / 4, and `far` sqrt(size) exp(-size) I_n(size) from there on. exp(x) is
  * in two factors, as it is infinite where I_n(x) is not. */

@@ -46,6 +46,45 @@ static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObj
     return y;
 }
 
+#define CROSS(T)                                                                                   \
+    static void cross_##T(const T *a, const T *b, T *y, ptrdiff_t count) {                         \
+        for (ptrdiff_t i = 0; i < 3 * count; i += 3) {                                             \
+            y[i] = a[i + 1] * b[i + 2] - a[i + 2] * b[i + 1];                                      \
+            y[i + 1] = a[i + 2] * b[i] - a[i] * b[i + 2];                                          \
+            y[i + 2] = a[i] * b[i + 1] - a[i + 1] * b[i];                                          \
+        }                                                                                          \
+    }
+CROSS(float)
+CROSS(double)
+
+/* Of vectors along the last axis, of one shape, and so many elements at most. */
+#define FEW_IN_VECTORS 65536
+KERNEL(cross) {
+    (void)module;
+    PyObject *axis = attribute(x, count, names, "axis");
+    int type = count == 2 && PyArray_CheckExact(x[0]) ? PyArray_TYPE(as_array(x[0])) : -1;
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || !axis || PyLong_AsLong(axis) != -1
+        || !PyArray_CheckExact(x[1]) || PyArray_TYPE(as_array(x[1])) != type
+        || !PyArray_ISBEHAVED_RO(as_array(x[0])) || !PyArray_ISBEHAVED_RO(as_array(x[1]))
+        || !same_shape(x[0], x[1]) || !PyArray_NDIM(as_array(x[0])) || size(x[0]) > FEW_IN_VECTORS
+        || PyArray_DIM(as_array(x[0]), PyArray_NDIM(as_array(x[0])) - 1) != 3)
+        return NUMPY_FALLBACK(cross);
+    PyObject *all[2] = {NULL, NULL};
+    for (int i = 0; i < 2 && (!i || all[0]); i++)
+        all[i] = PyArray_ISCARRAY_RO(as_array(x[i])) ? Py_NewRef(x[i])
+                                                     : PyArray_NewCopy(as_array(x[i]), NPY_CORDER);
+    PyObject *y = all[1] ? new_array_of(type, PyArray_ITEMSIZE(as_array(x[0])),
+                                        PyArray_NDIM(as_array(x[0])), PyArray_DIMS(as_array(x[0])))
+                         : NULL;
+    if (y && type == NPY_FLOAT)
+        cross_float(data(all[0]), data(all[1]), data(y), size(y) / 3);
+    else if (y)
+        cross_double(data(all[0]), data(all[1]), data(y), size(y) / 3);
+    Py_XDECREF(all[0]);
+    Py_XDECREF(all[1]);
+    return y;
+}
+
 KERNEL(tril) {
     (void)module;
     PyObject *y = triangle(1, x, count, names);

@@ -563,6 +563,10 @@ KERNEL(segment_sum) {
 
 KERNEL(scatter_add) {
     (void)module;
+    if (count == 3 && PyArray_CheckExact(x[0]) && PyArray_ISINTEGER(as_array(x[0]))) {
+        PyObject *sums = summed_integers(x, count, names);
+        return sums || PyErr_Occurred() ? sums : NUMPY_FALLBACK(scatter_add);
+    }
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
     if (count != 3 || !axis || !as_indices(x[1], &ids) || !is_addend(x[2])

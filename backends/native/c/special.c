@@ -43,6 +43,7 @@ ELEMENTS(sign, 1, OF_ONE, OF_NUMBERS(sign, sign_wide, 0.25))
 /* Of float32 and float64: in another dtype the next number is another one. */
 OF_TWO_FLOATS(nextafter, 0.3)
 OF_ONE_FLOAT(relu6, 0.25)
+OF_ONE_FLOAT(rsqrt, 0.4)
 OF_ONE_FLOAT(hard_tanh, 0.25)
 OF_ONE_FLOAT(hard_sigmoid, 0.3)
 OF_ONE_FLOAT(hard_silu, 0.3)
@@ -64,6 +65,18 @@ ELEMENTS(mish_gradient, 2, OF_TWO, IN_DOUBLE(mish_gradient, 2.5))
         const Family *family = OF_FLOATS(name, name##_wide, cost);                                 \
         ELSE_NUMPY(name, count == 2 && (fine) ? elements(family, OF_TWO, given, x, 2) : NULL);     \
     }
+#define OF_AN_ATTRIBUTE(name, attribute, cost)                                                     \
+    KERNEL(name) {                                                                                 \
+        (void)module;                                                                              \
+        double given = ATTRIBUTE(attribute);                                                       \
+        if (given == -1 && PyErr_Occurred())                                                       \
+            return NULL;                                                                           \
+        const Family *family = OF_FLOATS(name, name##_wide, cost);                                 \
+        ELSE_NUMPY(name, count == 1 ? elements(family, OF_NUMBER, given, x, 1) : NULL);            \
+    }
+OF_AN_ATTRIBUTE(soft_shrink, threshold, 0.3)
+OF_AN_ATTRIBUTE(hard_shrink, threshold, 0.3)
+OF_AN_ATTRIBUTE(celu, alpha, 0.7)
 WITH_ATTRIBUTE(leaky_relu_gradient, negative_slope, 1, 0.3)
 WITH_ATTRIBUTE(elu_gradient, alpha, 1, 0.7)
 WITH_ATTRIBUTE(huber_loss, delta, given > 0, 0.4)
@@ -79,6 +92,18 @@ KERNEL(bessel_i) {
         return NUMPY_FALLBACK(bessel_i);
     const Family family = {NO_LOOP, of_order[(int)order], NO_LOOP, NO_LOOP, 8};
     ELSE_NUMPY(bessel_i, elements(&family, OF_NUMBER, scaled, x, 1));
+}
+
+/* Derivatives of low orders: their factorials are small. */
+KERNEL(polygamma) {
+    (void)module;
+    double order = ATTRIBUTE(n);
+    if (order == -1 && PyErr_Occurred())
+        return NULL;
+    int low = order == 1 || order == 2 || order == 3 || order == 4;
+    ELSE_NUMPY(polygamma, count == 1 && low
+                              ? elements(IN_DOUBLE(polygamma, 20), OF_NUMBER, order, x, 1)
+                              : NULL);
 }
 
 KERNEL(regularized_gamma) {

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.usefixtures("instructions")
 def cases(draw: Any) -> Any:
     for rank in (1, 2):
         for _ in range(12):
-            window, strides, dilation = (tuple(draw.integers(1, 4, rank).tolist()) for _ in range(3))
+            window, strides, dilation = (
+                tuple(draw.integers(1, 4, rank).tolist()) for _ in range(3)
+            )
             padding = tuple([tuple(draw.integers(0, 3, 2).tolist()) for _ in range(rank)])
             spatial = tuple(draw.integers(7, 14, rank).tolist())
             channels, many = int(draw.choice([2, 3, 8, 17, 70])), int(draw.choice([1, 1, 2, 3]))

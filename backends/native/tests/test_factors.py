@@ -9,10 +9,20 @@ import pytest
 
 import pullback as pb
 from pullback_native import _native
-from pullback_native.kernels import factors
+from pullback_native.kernels import declining
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
-SHAPES = [(1, 1), (3, 3), (4, 7), (7, 4), (5, 6, 6), (2, 3, 4, 4), (128, 128), (129, 129), (0, 3, 3)]
+SHAPES = [
+    (1, 1),
+    (3, 3),
+    (4, 7),
+    (7, 4),
+    (5, 6, 6),
+    (2, 3, 4, 4),
+    (128, 128),
+    (129, 129),
+    (0, 3, 3),
+]
 
 
 def laid(x: Any, layout: str) -> Any:
@@ -48,7 +58,9 @@ def test_odd_matrices_have_factors() -> None:
     """NaN is the largest pivot, and the first of equal ones is taken, as by NumPy's kernel."""
     draw = np.random.default_rng(2)
     for _ in range(200):
-        x = draw.choice([0.0, 1.0, -1.0, 2.0, np.nan, np.inf], (4, 4), p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
+        x = draw.choice(
+            [0.0, 1.0, -1.0, 2.0, np.nan, np.inf], (4, 4), p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05]
+        )
         with np.errstate(all="ignore"):
             lu, pivots = _native.lu_factor(x)
             expected, places = NUMPY_KERNELS["lu_factor"](x[None])
@@ -77,7 +89,7 @@ def test_systems(matrices: Any, sides: Any, served: bool, layout: str, dtype: An
     x2 = draw.standard_normal(sides).astype(dtype)
     x2 = laid(x2, layout) if x2.ndim > 1 else x2
     columns = x2[:, None] if x2.ndim == 1 else x2
-    kernel: Any = factors.KERNELS["solve_triangular"]
+    kernel: Any = declining.KERNELS["solve_triangular"]
     for upper in (False, True):
         for unit in (False, True):
             y = kernel(x1, x2, upper=upper, unit_diagonal=unit)
@@ -89,12 +101,18 @@ def test_systems(matrices: Any, sides: Any, served: bool, layout: str, dtype: An
                 triangle = np.where(np.eye(n, dtype=bool), 1, triangle)
             if unit and n > 4:
                 continue  # badly conditioned
-            wide = np.linalg.solve(triangle, np.broadcast_to(columns, (*y.shape[:y.ndim - 2], *columns.shape[-2:]) if x2.ndim > 1 else columns.shape).astype("f8"))
+            wide = np.linalg.solve(
+                triangle,
+                np.broadcast_to(
+                    columns,
+                    (*y.shape[: y.ndim - 2], *columns.shape[-2:]) if x2.ndim > 1 else columns.shape,
+                ).astype("f8"),
+            )
             wide = wide[..., 0] if x2.ndim == 1 else wide
             assert (y.shape, y.dtype) == (wide.shape, x2.dtype)
             scale = np.linalg.cond(triangle).max() * np.abs(wide).max()
             np.testing.assert_allclose(y, wide, rtol=0, atol=8 * n * eps * scale)
-    kernel = factors.KERNELS["lu_solve"]
+    kernel = declining.KERNELS["lu_solve"]
     lu, pivots = NUMPY_KERNELS["lu_factor"](x1)
     y = kernel(lu, pivots, x2)
     assert (y is not NotImplemented) == served
@@ -107,15 +125,17 @@ def test_what_no_kernel_solves() -> None:
     """A 0 on the diagonal and pivots that are no rows are for the bodies, which say so."""
     singular, side = np.array([[1.0, 2.0], [3.0, 0.0]]), np.ones(2)
     options = {"upper": True, "unit_diagonal": False}
-    assert factors.KERNELS["solve_triangular"](singular, side, **options) is NotImplemented
+    assert declining.KERNELS["solve_triangular"](singular, side, **options) is NotImplemented
     with pytest.raises(pb.errors.InputValueError):
         pb.linalg.solve_triangular(singular, side, upper=True)
     pivots = np.array([0, 1], np.int32)
-    assert factors.KERNELS["lu_solve"](singular, pivots, side) is NotImplemented
+    assert declining.KERNELS["lu_solve"](singular, pivots, side) is NotImplemented
     with pytest.raises(pb.errors.InputValueError):
         pb.linalg.lu_solve(singular, pivots, side)
     for odd in ([0, 2], [-1, 1], [0, 2**31 - 1]):
-        found = factors.KERNELS["lu_solve"](np.eye(2), np.array(odd, np.int32), side)
+        found = declining.KERNELS["lu_solve"](np.eye(2), np.array(odd, np.int32), side)
         assert found is NotImplemented
-    unit: Any = factors.KERNELS["solve_triangular"](singular, side, upper=True, unit_diagonal=True)
+    unit: Any = declining.KERNELS["solve_triangular"](
+        singular, side, upper=True, unit_diagonal=True
+    )
     np.testing.assert_allclose(unit, [-1, 1])

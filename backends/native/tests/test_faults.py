@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback_native import INSTRUCTIONS, _native
+from pullback_native import INSTRUCTIONS, _native, kernels
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.threads import number_of_threads
 
+FALLBACKS = NUMPY_KERNELS | kernels.FALLBACKS
 rng = np.random.default_rng(0)
 X, ROW = rng.standard_normal((1024, 512), np.float32), np.ones(512, np.float32)
 NUMBER = np.array(0.5, np.float32)
@@ -65,6 +66,7 @@ SPLIT = {
         X, X, X, X * X, NUMBER, NUMBER, beta1=0.9, beta2=0.999, epsilon=1e-7
     ),
     "max_pool": lambda: pb.max_pool(IMAGES, window=2),
+    "depthwise": lambda: pb.conv(IMAGES, X[:9, :16].reshape(3, 3, 1, 16), groups=16),
     "conv": lambda: pb.conv(IMAGES, X[:9, :256].reshape(3, 3, 16, 16)),
     "attention": lambda: pb.scaled_dot_product_attention(IMAGES, IMAGES, IMAGES),
     "lstm": lambda: pb.lstm(
@@ -96,7 +98,7 @@ def test_what_a_handler_raises_is_not_lost(name):
 
     again, before = False, signal.signal(signal.SIGUSR1, handler)
     try:
-        _native.prepare(NUMPY_KERNELS, count)
+        _native.prepare(FALLBACKS, count)
         with number_of_threads(2):
             expected = numbers(SPLIT[name]())
             again = True
@@ -108,21 +110,21 @@ def test_what_a_handler_raises_is_not_lost(name):
                 np.testing.assert_array_equal(a, b)
     finally:
         signal.signal(signal.SIGUSR1, before)
-        _native.prepare(NUMPY_KERNELS, threads.threads)
+        _native.prepare(FALLBACKS, threads.threads)
 
 
 def test_what_is_no_number_of_threads():
     x = np.ones((300, 300), np.float32)
     try:
         for answer, error in (("two", TypeError), (1.5, TypeError)):
-            _native.prepare(NUMPY_KERNELS, lambda answer=answer: answer)
+            _native.prepare(FALLBACKS, lambda answer=answer: answer)
             with pytest.raises(error):
                 _native.tanh(x)
         for answer in (0, -5, 10**30, -(10**30)):
-            _native.prepare(NUMPY_KERNELS, lambda answer=answer: answer)
+            _native.prepare(FALLBACKS, lambda answer=answer: answer)
             np.testing.assert_allclose(_native.tanh(x), np.tanh(x), rtol=1e-6)
     finally:
-        _native.prepare(NUMPY_KERNELS, threads.threads)
+        _native.prepare(FALLBACKS, threads.threads)
 
 
 # Forks. -----------------------------------------------------------------------------------------
@@ -275,6 +277,12 @@ works = [
     lambda: pb.sum(x, axis=0), lambda: pb.concat([x, x]), lambda: pb.take(x, np.arange(1024)),
     lambda: pb.conv(image, kernel), lambda: pb.scaled_dot_product_attention(heads, heads, heads),
     lambda: pb.lstm(pb.reshape(x, (64, 16, 512)), state, state, x[:512, :128], x[:32, :128], None),
+    lambda: pb.stack([x, x], axis=1), lambda: pb.linalg.lu_factor(pb.reshape(x, (32, 128, 128))),
+    lambda: pb.segment_prod(x, np.arange(1024) % 512, 512),
+    lambda: pb.pad(x[:250, :250], 1, mode="edge"),
+    lambda: pb.linalg.solve_triangular(pb.eye(128), pb.reshape(x, (32, 128, 128))),
+    lambda: pb.conv(image, kernel[:, :, :1], groups=16), lambda: pb.repeat(x[:64, :64], 2, axis=1),
+    lambda: slope(lambda x: pb.sum(pb.avg_pool(pb.reshape(x[:32], (4, 1, 32, 128)), (1, 4)))),
     lambda: slope(lambda x: pb.sum(pb.layer_norm(x, row, row) * pb.gelu(x))),
 ]
 # The bits of a product that is BLAS's depend on how many threads share it.

@@ -90,7 +90,9 @@ def test_on_both_sides_of_few(
     window = (limit // int(np.prod(shape)),) + (1,) * (rank - 1)
     options: dict[str, Any] = {
         "window": window, "strides": (1,) * rank, "ceil_mode": False, "dilation": (1,) * rank,
-        "padding": ((window[0] // 2 + more, window[0] - window[0] // 2 - 1), *[(0, 0)] * (rank - 1)),
+        "padding": (
+            (window[0] // 2 + more, window[0] - window[0] // 2 - 1), *[(0, 0)] * (rank - 1)
+        ),
         "data_format": "channels_last",
     }  # fmt: skip
     asked: list[str] = []

@@ -126,16 +126,16 @@ def test_pooling_of_channels_in_front(shape: tuple[int, ...]) -> None:
         "dilation": (1,) * rank, "data_format": "channels_first",
     }  # fmt: skip
     x = draw.standard_normal(shape).astype("f4")
-    y, at = pooling.KERNELS["max_pool"](x, **options)
+    y, at = pooling.FALLBACKS["max_pool"](x, **options)
     expected, places = NUMPY_KERNELS["max_pool"](x, **options)
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(at, places)
     g = draw.standard_normal(y.shape).astype("f4")
-    found = pooling.KERNELS["max_pool_gradient"](g, at, input_shape=shape, **options)
+    found = pooling.FALLBACKS["max_pool_gradient"](g, at, input_shape=shape, **options)
     expected = NUMPY_KERNELS["max_pool_gradient"](g, places, input_shape=shape, **options)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     for counted in (False, True):
-        found = pooling.KERNELS["avg_pool"](x, count_include_pad=counted, **options)
+        found = pooling.FALLBACKS["avg_pool"](x, count_include_pad=counted, **options)
         expected = NUMPY_KERNELS["avg_pool"](x, count_include_pad=counted, **options)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 

@@ -37,7 +37,8 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
             "bell", "bessel_i", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
-            "exp", "expm1", "fixed_power", "fmod", "gamma_density", "gelu", "gelu_gradient",
+            "celu", "exp", "expm1", "fixed_power", "hard_shrink", "polygamma", "rsqrt",
+            "soft_shrink", "fmod", "gamma_density", "gelu", "gelu_gradient",
             "hard_sigmoid", "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu",
             "leaky_relu_gradient",
             "lgamma", "log_sigmoid", "logaddexp", "logaddexp2", "mish", "mish_gradient",
@@ -73,16 +74,23 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "logsumexp", "max", "mean", "min",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
             "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",
-            "max_pool_gradient", "max_pool_with_indices", "scatter_add", "segment_sum",
+            "cross", "max_pool_gradient", "max_pool_with_indices", "segment_sum",
             "solve_triangular", "softmax", "softmax_gradient", "std", "sum", "var",
             "vector_norm",
         ),
         ("float32", "float64"),
     ),
     # Of any dtype, or without inputs.
-    **dict.fromkeys(("random_bits", "random_normal", "random_uniform", "tril", "triu"), None),
     **dict.fromkeys(
-        ("scatter_max", "scatter_min", "top_k"), ("float32", "float64", "int32", "int64")
+        (
+            "concat", "pad", "random_bits", "random_normal", "random_uniform", "stack", "tril",
+            "triu",
+        ),
+        None,
+    ),
+    **dict.fromkeys(
+        ("scatter_add", "scatter_max", "scatter_min", "scatter_multiply", "segment_prod", "top_k"),
+        ("float32", "float64", "int32", "int64"),
     ),
     "where": ("bool",),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -157,7 +158,8 @@ def _of_bits(x: Shape, *, parts: int, whole: int, **_: object) -> Shape:
 
 def _sizes(shapes: tuple[Shape, ...], *, dtype: object, **sizes: Any) -> dict[str, object]:
     """The attributes, checked: a kernel would take others."""
-    if any(type(size) is not int or size < 1 for size in sizes.values()) or 1 not in sizes.values():
+    parts, whole = sizes["parts"], sizes["whole"]
+    if type(parts) is not int or type(whole) is not int or parts < 1 or min(parts, whole) != 1:
         raise errors.InputValueError(f"parts and whole must be 1 and at least 1, got {sizes}")
     _of_bits(*shapes, **sizes)
     return {"dtype": dtype, **sizes}
@@ -220,18 +222,28 @@ def bitcast(x: TensorLike, dtype: DTypeLike, /) -> Tensor:
     """
     dtype = as_dtype(dtype)
     try:
-        tensor = from_any(x)
+        tensor = x if type(x) is Tensor else from_any(x)
     except errors.SymbolicError as error:
         return _symbolic(error, bitcast, x, dtype, {})
-    for one in (tensor.dtype, dtype):
+    parts, whole = _parts_of(tensor.dtype, dtype)
+    return _reinterpret(tensor, dtype=dtype, parts=parts, whole=whole)
+
+
+@functools.lru_cache(maxsize=256)
+def _parts_of(source: DType, target: DType) -> tuple[int, int]:
+    """How many elements of the target one of the source has the bits of, and the other way.
+
+    Raises:
+        DTypeError: for a dtype whose bits no other can read.
+    """
+    for one in (source, target):
         if not dtypes.BOOL < dtypes.kind(one) < dtypes.CMPLX:
             raise errors.DTypeError(
                 f"bitcast: integers and real floats have bits that another dtype can read, "
                 f"{one} does not; convert with x.astype(...) first"
             )
-    size, other = tensor.dtype.itemsize, dtype.itemsize
-    parts, whole = max(size // other, 1), max(other // size, 1)
-    return _reinterpret(tensor, dtype=dtype, parts=parts, whole=whole)
+    size, other = source.itemsize, target.itemsize
+    return max(size // other, 1), max(other // size, 1)
 
 
 # ---------------------------------------------------------------------------------------------

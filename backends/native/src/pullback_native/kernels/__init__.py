@@ -7,7 +7,7 @@ from pullback_native.kernels import (
     attention,
     channels,
     convolution,
-    factors,
+    declining,
     pooling,
     products,
     recurrent,
@@ -17,11 +17,11 @@ from pullback_native.kernels import (
 KERNELS: dict[str, Kernel] = {
     **attention.KERNELS,
     **convolution.KERNELS,
-    **factors.KERNELS,
+    **declining.KERNELS,
     **pooling.KERNELS,
     **products.KERNELS,
     **recurrent.KERNELS,
     **resizing.KERNELS,
 }
 #: What kernels all in C hand over to others than NumPy's of the same op.
-FALLBACKS: dict[str, Kernel] = {**channels.FALLBACKS, **factors.FALLBACKS, **pooling.FALLBACKS}
+FALLBACKS: dict[str, Kernel] = {**channels.FALLBACKS, **declining.FALLBACKS, **pooling.FALLBACKS}

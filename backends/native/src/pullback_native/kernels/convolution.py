@@ -98,9 +98,7 @@ def _moved(x: Array, kernel: Array, groups: int, data_format: str) -> bool:
     return data_format == "channels_first" and _supports(x, kernel, groups, "channels_last")
 
 
-def _has_groups(
-    x: Array, other: Array, channels: int, groups: int, data_format: str
-) -> bool:
+def _has_groups(x: Array, other: Array, channels: int, groups: int, data_format: str) -> bool:
     """Returns whether the loops for single channels take these arrays."""
     return (
         groups > 1

@@ -45,7 +45,7 @@ def _plan(
 
 def _is_finite(x: Array) -> bool:
     """Returns whether products by zeros beyond an edge are 0."""
-    total = _native.sum(x, axis=tuple(range(x.ndim)), keepdims=False)
+    total = _native.sum(x, axis=tuple(range(x.ndim)), keepdims=False, dtype=None)
     return isfinite(total)
 
 
@@ -73,9 +73,7 @@ def input_gradient(
     if not _is_finite(kernel):
         return None
     dx = empty(input_shape)
-    run(
-        _INPUT_GRADIENT, count, 1, cost * rows / count, sizes, first=plain(g), second=kernel, y=dx
-    )
+    run(_INPUT_GRADIENT, count, 1, cost * rows / count, sizes, first=plain(g), second=kernel, y=dx)
     return dx
 
 

@@ -20,7 +20,7 @@ IN_FLOAT32 = (
     *("cumulative_max", "cumulative_min", "top_k", "segment_sum", "var", "std", "logsumexp"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient", "group_norm"),
-    *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient"),
+    *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient", "segment_prod", "cross"),
     *(
         "avg_pool",
         "avg_pool_gradient",
@@ -46,7 +46,7 @@ _WITH_STATISTICS = (
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
 OF_NUMPY = ("reciprocal", "atan2", "count_nonzero", "vecdot")
 #: Ops that combine elements with others at some positions.
-SCATTERS = ("scatter_add", "scatter_max", "scatter_min")
+SCATTERS = ("scatter_add", "scatter_max", "scatter_min", "scatter_multiply")
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
 #: Of so many positions one has something added at most.
 FEW_OF = 8

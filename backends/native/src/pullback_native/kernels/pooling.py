@@ -11,9 +11,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from pullback.plugins.records import Kernel, may_decline
+from pullback.plugins.records import Kernel
 from pullback.shapes import output_sizes
 from pullback_native import _native
+from pullback_native.kernels.declining import declining
 from pullback_native.kernels.windows import Padding, windows
 from pullback_native.loops import FLOAT32, LOOPS, Array, Sizes, empty, plain, run
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -157,17 +158,6 @@ def _avg_pool(
     return result
 
 
-def _declining(name: str) -> Kernel:
-    """A compiled kernel, whose Python form may decline calls."""
-    compiled = getattr(_native, name)
-
-    @may_decline
-    def kernel(x: Array, **attributes: Any) -> Any:
-        return compiled(x, **attributes)
-
-    return kernel
-
-
 #: What the compiled kernels hand calls over to, in place of NumPy's kernels.
 FALLBACKS: dict[str, Kernel] = {
     "avg_pool": _avg_pool,
@@ -175,7 +165,7 @@ FALLBACKS: dict[str, Kernel] = {
     "max_pool_gradient": _max_pool_gradient,
 }
 KERNELS: dict[str, Kernel] = {
-    "avg_pool": _declining("avg_pool"),
-    "avg_pool_gradient": _declining("avg_pool_gradient"),
+    "avg_pool": declining("avg_pool"),
+    "avg_pool_gradient": declining("avg_pool_gradient"),
     "max_pool_with_indices": with_pixels(_native.max_pool),
 }
