@@ -81,7 +81,7 @@ def test_threads_change_no_bit() -> None:
 
 @pytest.mark.parametrize("odd", [np.inf, np.nan, 1e30])
 def test_products_by_zeros_beyond_an_edge(odd: float) -> None:
-    """Where a term is infinite times 0, NumPy's kernel has the result."""
+    """NumPy's kernel has the result where a term is infinite times 0."""
     draw = np.random.default_rng(7)
     for shape, kernel_shape, options in cases(draw):
         for name, inputs, given in called(shape, kernel_shape, options, draw):

@@ -122,7 +122,7 @@ def test_systems(matrices: Any, sides: Any, served: bool, layout: str, dtype: An
 
 
 def test_what_no_kernel_solves() -> None:
-    """A 0 on the diagonal and pivots that are no rows are for the bodies, which say so."""
+    """A 0 on the diagonal and a pivot that is not a row are for the bodies, which say so."""
     singular, side = np.array([[1.0, 2.0], [3.0, 0.0]]), np.ones(2)
     options = {"upper": True, "unit_diagonal": False}
     assert declining.KERNELS["solve_triangular"](singular, side, **options) is NotImplemented

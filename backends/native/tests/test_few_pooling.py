@@ -85,7 +85,7 @@ def test_beside_numpy(dtype: Any, data_format: str, layout: str) -> None:
 def test_on_both_sides_of_few(
     shape: Any, limit: int, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is many is handed over; both have the same numbers."""
+    """Many elements are handed over; both have the same numbers."""
     rank = len(shape) - 2
     window = (limit // int(np.prod(shape)),) + (1,) * (rank - 1)
     options: dict[str, Any] = {
@@ -137,7 +137,7 @@ def test_indices_outside_of_windows_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["avg_pool", "max_pool"])
 def test_odd_attributes_are_handed_over(name: str) -> None:
-    """A rank, a format and sizes that are no tuples of numbers are for the kernels in Python."""
+    """A rank, a format and sizes in lists or of other lengths are for the kernels in Python."""
     x = np.ones((1, 4, 4, 2), np.float32)
     options: dict[str, Any] = {
         "window": (2, 2), "strides": (2, 2), "padding": ((0, 0), (0, 0)), "dilation": (1, 1),

@@ -231,7 +231,7 @@ def bitcast(x: TensorLike, dtype: DTypeLike, /) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def _parts_of(source: DType, target: DType) -> tuple[int, int]:
-    """How many elements of the target one of the source has the bits of, and the other way.
+    """Returns how many elements of the target have the bits of one, and how many make one.
 
     Raises:
         DTypeError: for a dtype whose bits no other can read.
