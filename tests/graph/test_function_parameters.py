@@ -1,9 +1,12 @@
 """Functions of any parameters, called in any way: as op by op, errors of wrong calls too."""
 
+import functools
+import inspect
 import itertools
 import os
 import random
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -182,3 +185,42 @@ def test_truth_of_numbers(dtype):
             [True, False, False], [False, True, True], [False, True, True], [False] * 3
         ]  # fmt: skip
     assert {part.dtype.name for part in parts} == {"bool"}
+
+
+def test_a_partial_of_a_captured_function_keeps_it():
+    """A captured function is a partial itself, whose function is other code after some calls."""
+
+    @pb.function
+    def scaled(x, k=2.0, *, more=0.0):
+        return x * k + more
+
+    part = functools.partial(scaled, k=3.0)
+    assert part.func is scaled
+    assert inspect.signature(scaled) == inspect.signature(scaled.__wrapped__)
+    outer = pb.function(lambda x: scaled(x) + part(x))
+    x = pb.ones(1)
+    for i in range(8):
+        assert part(x).tolist() == [3.0]
+        assert outer(x).tolist() == [5.0]
+        assert scaled(x, float(i), more=1.0).tolist() == [i + 1.0]
+    assert len(outer._all()) == 1
+
+
+def test_threads_change_what_a_captured_function_begins_with():
+    @pb.function(limit=32)
+    def f(x, k):
+        return x * k
+
+    def calls(seed):
+        rng = random.Random(seed)
+        for _ in range(300):
+            k, size = rng.choice([2, "2", 3.0, 5.0]), rng.randint(1, 3)
+            if k == "2":
+                with pytest.raises(pb.errors.PullbackError):
+                    f(pb.ones(size), k)
+            else:
+                assert f(pb.ones(size), k=k).tolist() == [float(k)] * size
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(calls, range(4)))

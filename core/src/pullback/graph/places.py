@@ -172,7 +172,7 @@ class Places:
         elif is_a(value, MethodType):
             self.register(value.__self__, path.rpartition(".")[0] or path)
             self.register(value.__func__, path)
-        elif is_a(value, functools.partial):
+        elif is_a(value, functools.partial) and not is_framework(type(value)):
             for part in (value.func, *value.args):
                 self.register(part, path)
             self.register(value.keywords, f"{path}.keywords")
@@ -438,7 +438,7 @@ class Places:
             if deep and space:
                 self.reject_lent(value, "__dict__")
                 found += self.given(self.register(space, f"{self.path(value)}.__dict__"), seen=seen)
-        elif is_a(value, functools.partial):
+        elif is_a(value, functools.partial) and not is_framework(type(value)):
             for part in (value.func, value.args, value.keywords):
                 found += self.given(part, deep=deep, seen=seen)
         elif is_a(value, (MethodType, BuiltinFunctionType, MethodWrapperType)):
