@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback_native import _native
 from pullback_native.kernels import pooling
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -153,3 +154,38 @@ def test_odd_attributes_are_handed_over(name: str) -> None:
             continue
     assert pooling.KERNELS["avg_pool"](x, **{**options, "count_include_pad": False,
                                              "ceil_mode": True}) is NotImplemented  # fmt: skip
+
+
+def adapted(x: Any, sizes: Any, first: int, reduce: Any) -> Any:
+    """Pools x to sizes, one axis after the other: windows are products of intervals."""
+    for axis, count in enumerate(sizes, start=first):
+        size = x.shape[axis]
+        parts = [
+            reduce(x.take(range(i * size // count, -(-(i + 1) * size // count)), axis), axis)
+            for i in range(count)
+        ]
+        x = np.stack(parts, axis)
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_adaptive_pooling(dtype: str, data_format: str) -> None:
+    draw = np.random.default_rng(9)
+    first, served = 1 if data_format == "channels_last" else 2, 0
+    for _ in range(60):
+        rank = int(draw.integers(1, 4))
+        shape = tuple(draw.integers(1, 14, rank + 2).tolist())
+        spatial = shape[first : first + rank]
+        whole = tuple([int(draw.integers(1, size + 2)) for size in spatial])
+        given: Any = tuple([None if n == s else n for n, s in zip(whole, spatial, strict=True)])
+        given = whole[0] if len(set(whole)) == 1 else given
+        x = draw.standard_normal(shape).astype(dtype)
+        for name, reduce in (("adaptive_avg_pool", np.mean), ("adaptive_max_pool", np.max)):
+            found = getattr(pb, name)(x, given, data_format=data_format).numpy()
+            expected = adapted(x.astype("f8"), whole, first, reduce)
+            assert (found.shape, found.dtype) == (expected.shape, x.dtype)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+            own = pooling.KERNELS[name](x, output_size=given, data_format=data_format)
+            served += own is not NotImplemented
+    assert 20 < served < 110

@@ -73,6 +73,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "layer_norm_gradient", "log_softmax", "log_softmax_gradient",
             "logsumexp", "max", "mean", "min",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
+            "adaptive_avg_pool", "adaptive_max_pool",
             "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",
             "cross", "max_pool_gradient", "max_pool_with_indices", "segment_sum",
             "solve_triangular", "softmax", "softmax_gradient", "std", "sum", "var",

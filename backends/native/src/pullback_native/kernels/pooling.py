@@ -11,8 +11,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from pullback.plugins.records import Kernel
-from pullback.shapes import output_sizes
+from pullback.plugins.records import Kernel, may_decline
+from pullback.shapes import output_sizes, spatial_of
 from pullback_native import _native
 from pullback_native.kernels.declining import declining
 from pullback_native.kernels.windows import Padding, windows
@@ -158,6 +158,61 @@ def _avg_pool(
     return result
 
 
+#: Elements of windows that tile an image, up to which they are pooled: a reduction takes larger.
+_FEW_IN_TILES = 32
+
+
+@lru_cache(maxsize=256)
+def _adapted(shape: tuple[int, ...], output_size: Any, data_format: str) -> dict[str, Any] | None:
+    """The options of pooling to these sizes; None if windows are not alike, or large tiles."""
+    if len(shape) < 3 or data_format not in ("channels_last", "channels_first"):
+        return None
+    spatial = spatial_of(shape, data_format)
+    sizes = output_size if isinstance(output_size, tuple) else (output_size,) * len(spatial)
+    if len(sizes) != len(spatial) or any(n is not None and n < 1 for n in sizes):
+        return None
+    out = tuple([s if n is None else n for s, n in zip(spatial, sizes, strict=True)])
+    rest = [s % n if n else 2 for s, n in zip(spatial, out, strict=True)]
+    if any(s < n or one > 1 for s, n, one in zip(spatial, out, rest, strict=True)):
+        return None
+    if not any(rest) and prod(spatial) > _FEW_IN_TILES * prod(out):
+        return None
+    steps = tuple([s // n for s, n in zip(spatial, out, strict=True)])
+    return {
+        "window": tuple([step + one for step, one in zip(steps, rest, strict=True)]),
+        "strides": steps,
+        "padding": ((0, 0),) * len(steps),
+        "dilation": (1,) * len(steps),
+        "ceil_mode": False,
+        "data_format": data_format,
+    }
+
+
+def _are_whole(sizes: Any) -> bool:
+    """Returns whether sizes are integers: as keys, others may be equal to these."""
+    if type(sizes) is not tuple:
+        return type(sizes) is int
+    return all([type(size) is int or size is None for size in sizes])
+
+
+@may_decline
+def _adaptive_avg_pool(x: Array, *, output_size: Any, data_format: str) -> Any:
+    if not _are_whole(output_size):
+        return NotImplemented
+    options = _adapted(x.shape, output_size, data_format)
+    if options is None:
+        return NotImplemented
+    return _native.avg_pool(x, count_include_pad=False, **options)
+
+
+@may_decline
+def _adaptive_max_pool(x: Array, *, output_size: Any, data_format: str) -> Any:
+    if not _are_whole(output_size):
+        return NotImplemented
+    options = _adapted(x.shape, output_size, data_format)
+    return NotImplemented if options is None else _native.max_pool(x, **options)[0]
+
+
 #: What the compiled kernels hand calls over to, in place of NumPy's kernels.
 FALLBACKS: dict[str, Kernel] = {
     "avg_pool": _avg_pool,
@@ -165,6 +220,8 @@ FALLBACKS: dict[str, Kernel] = {
     "max_pool_gradient": _max_pool_gradient,
 }
 KERNELS: dict[str, Kernel] = {
+    "adaptive_avg_pool": _adaptive_avg_pool,
+    "adaptive_max_pool": _adaptive_max_pool,
     "avg_pool": declining("avg_pool"),
     "avg_pool_gradient": declining("avg_pool_gradient"),
     "max_pool_with_indices": with_pixels(_native.max_pool),
