@@ -192,7 +192,7 @@ def _are_whole(sizes: Any) -> bool:
     """Returns whether sizes are integers: as keys, others may be equal to these."""
     if type(sizes) is not tuple:
         return type(sizes) is int
-    return all([type(size) is int or size is None for size in sizes])
+    return all(type(size) is int or size is None for size in sizes)
 
 
 @may_decline
