@@ -77,13 +77,72 @@ def test_gradients_by_x_to_the_second_order(name, low, high):
     pb.check_gradients(lambda x: pb.sum(pb.grad(lambda x: pb.sum(op(a, x)))(x)), x)
 
 
+#: a, x and the derivative of P by a.
+SLOPES = [
+    (0.001, 0.0001, -8.560635309048715),
+    (0.001, 1.2, -0.15877620157062672),
+    (0.001, 1.6, -0.08654729389260062),
+    (0.001, 30.0, -3.0458488566425612e-15),
+    (0.05, 3.0, -0.015620284327717263),
+    (0.3, 0.02, -1.287834046396631),
+    (0.9, 1.8, -0.24207437087212808),
+    (1.5, 1.2, -0.3702955065445884),
+    (1.5, 30.0, -1.9971258273873265e-12),
+    (4.0, 5.1, -0.15829317442174298),
+    (12.0, 3.0, -0.00010343522281419971),
+    (19.9, 21.0, -0.08488544924623274),
+    (19.9, 60.0, -6.524191146183787e-10),
+    (20.0, 9.9, -0.0023681326077225453),
+    (20.0, 20.0, -0.08957920553912253),
+    (20.0, 30.1, -0.010586645949776183),
+    (25.0, 8.0, -1.3778397673677634e-06),
+    (50.0, 75.0, -0.00040581341446410603),
+    (400.0, 700.0, -1.2579758320802333e-35),
+    (400.0, 400.5, -0.019932586564877418),
+    (10000.0, 10200.0, -0.00054881723498989),
+    (10000.0, 9700.0, -4.1039141078842434e-05),
+    (10000.0, 10000.0, -0.003989456049453668),
+    (10000.0, 5200.0, -0.0),
+]
+
+
+def test_gradients_by_a_with_many_digits():
+    # By mpmath, a difference with 120 digits.
+    a, x, expected = np.array(SLOPES).T
+    for name, sign in (("gammainc", 1), ("gammaincc", -1)):
+        op = getattr(pb, name)
+        found = pb.grad(lambda a, op=op: pb.sum(op(a, x)))(pb.asarray(a))
+        np.testing.assert_allclose(found.numpy(), sign * expected, rtol=2e-13)
+
+
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_gradient_by_a_is_an_error_that_says_so(name):
+@pytest.mark.parametrize(("low", "high"), [(0.05, 3), (3, 60), (60, 2000)])
+def test_gradients_by_a_and_the_second_ones(name, low, high):
+    a, x = (pb.asarray(v) for v in drawn(low, high, 6, seed=3))
     op = getattr(pb, name)
-    with pytest.raises(pb.errors.NotDifferentiableError, match="gradient by x alone"):
-        pb.grad(lambda a: op(a, 2.0))(pb.asarray(1.5))
-    slope = pb.grad(lambda x: op(pb.stop_gradient(x), x))(pb.asarray(1.5))
-    assert abs(slope.item()) == pytest.approx(1.5**0.5 * np.exp(-1.5) / scipy.special.gamma(1.5))
+    x = pb.maximum(x, 0.3)
+    pb.check_gradients(lambda a: pb.sum(op(a, x)), a, order=2)
+    pb.check_gradients(lambda x: pb.sum(pb.grad(lambda a: pb.sum(op(a, x)))(a)), x, order=1)
+    pb.check_gradients(lambda a: pb.sum(pb.grad(lambda x: pb.sum(op(a, x)))(x)), a, order=1)
+
+
+def test_a_gradient_by_a_at_the_edges():
+    def slope(a, x):
+        return pb.grad(lambda a: pb.gammainc(a, x))(pb.asarray(np.float64(a))).item()
+
+    # At a = 0 the derivative is that from above, the exponential integral.
+    assert slope(0.0, np.float64(0.5)) == pytest.approx(-scipy.special.exp1(0.5), rel=1e-14)
+    assert slope(0.0, np.float64(9.0)) == pytest.approx(-scipy.special.exp1(9.0), rel=1e-13)
+    assert [slope(2.0, x) for x in (0.0, np.inf)] == [0.0, 0.0]
+    assert np.isnan([slope(-1.0, 1.0), slope(2.0, -1.0), slope(np.nan, 1.0)]).all()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_third_derivative_by_a_is_an_error_that_says_so(name):
+    op = getattr(pb, name)
+    second = pb.grad(pb.grad(lambda a: op(a, 2.0)))
+    with pytest.raises(pb.errors.NotDifferentiableError, match="no third derivative by a"):
+        pb.grad(second)(pb.asarray(1.5))
 
 
 def test_the_slope_of_the_density_by_a():

@@ -23,7 +23,7 @@ SERIES = {
     "gamma_near_one": incomplete_gamma._near_one(),
     "stirling": incomplete_gamma._STIRLING,
     "atanh_rest": tuple(1 / (2 * k + 3) for k in range(24, -1, -1)),
-    **{f"temme_{k}": row for k, row in enumerate(incomplete_gamma._temme())},
+    **{f"temme_{k}": row for k, row in enumerate(incomplete_gamma.temme())},
     "erf_near32": error_function._NEAR_32,
     "erf_far32": error_function._FAR_32,
 }

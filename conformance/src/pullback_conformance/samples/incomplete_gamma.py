@@ -36,28 +36,64 @@ def _exactly(a: float, x: float, *, upper: bool) -> float:
     if known is not None:
         return 1 - known if upper else known
     with localcontext(_DIGITS):
-        shape, place = Decimal(a), Decimal(x)
-        power = shape * place.ln() - place - log_gamma_of(shape)
-        if a < 1e-20 and x <= 2:  # 1 - P would have no digits of Q, which is a E1(x) (DLMF 6.6.2)
-            term, total = Decimal(-1), -_EULER - place.ln()
-            for k in range(1, 60):
-                term *= -place / k
-                total += term / k
-            return float(shape * total if upper else 1 - shape * total)
-        if x > 2 * a + 20 or (a < 1 and x > 2):  # DLMF 8.9.2
-            level = place + 401 - shape
-            for n in range(200, 0, -1):
-                level = place + 2 * n - 1 - shape - n * (n - shape) / level
-            high = power.exp() / level
-            return float(high if upper else 1 - high)
-        term = total = 1 / shape  # DLMF 8.11.4
-        n = 0
-        while term > total * Decimal("1e-49"):
-            n += 1
-            term *= place / (shape + n)
-            total += term
-        low = power.exp() * total
-        return float(1 - low if upper else low)
+        found, is_high = _in_digits(Decimal(a), Decimal(x))
+        return float(found if is_high is upper else 1 - found)
+
+
+def _in_digits(shape: Decimal, place: Decimal) -> tuple[Decimal, bool]:
+    """P(a, x) and False, or Q(a, x) and True."""
+    power = shape * place.ln() - place - log_gamma_of(shape)
+    if shape < Decimal("1e-20") and place <= 2:
+        # 1 - P would have no digits of Q, which is a E1(x) (DLMF 6.6.2).
+        term, total = Decimal(-1), -_EULER - place.ln()
+        for k in range(1, 60):
+            term *= -place / k
+            total += term / k
+        return shape * total, True
+    if place > 2 * shape + 20 or (shape < 1 and place > 2):  # DLMF 8.9.2
+        level = place + 401 - shape
+        for n in range(200, 0, -1):
+            level = place + 2 * n - 1 - shape - n * (n - shape) / level
+        return power.exp() / level, True
+    term = total = 1 / shape  # DLMF 8.11.4
+    n = 0
+    while term > total * Decimal("1e-49"):
+        n += 1
+        term *= place / (shape + n)
+        total += term
+    return power.exp() * total, False
+
+
+#: 60 times what a first derivative and 12 times what a second one has of the values at 0, 1, ..., 5
+#: steps; and of those at -1, 0 and 1.
+_AHEAD: dict[int, tuple[int, ...]] = {
+    1: (-137, 300, -300, 200, -75, 12),
+    2: (45, -154, 214, -156, 61, -10),
+}
+_AROUND: dict[int, tuple[int, ...]] = {1: (-30, 0, 30), 2: (12, -24, 12)}
+
+
+@cache
+def _by_order(a: float, x: float, order: int) -> float:
+    """A derivative of P(a, x) by a, by a difference of 50 digits; at a = 0 it is from above."""
+    if not (a >= 0 and x >= 0) or a == x == math.inf or a == x == 0:
+        return math.nan
+    if x in (0, math.inf) or a == math.inf:
+        return 0.0
+    with localcontext(_DIGITS):
+        if a < 0.01:
+            step, first, weights = Decimal("1e-9"), 0, _AHEAD[order]
+        else:
+            step, first, weights = Decimal(a) * Decimal("1e-11"), -1, _AROUND[order]
+        shapes = [Decimal(a) + (first + k) * step for k in range(len(weights))]
+        values = [_in_digits(one, Decimal(x)) if one else (Decimal(0), True) for one in shapes]
+        all_low = not any(is_high for _, is_high in values)
+        total = Decimal(0)
+        for weight, (value, is_high) in zip(weights, values, strict=True):
+            # Of P, or of P - 1, which has the same slope, where that is the smaller one.
+            total += weight * (value if all_low else -value if is_high else value - 1)
+        total /= 60 if order == 1 else 12
+        return float(total / step**order)
 
 
 def _regularized(a: Array, x: Array, *, upper: bool) -> Array:
@@ -82,6 +118,13 @@ def _density(a: Array, x: Array) -> Array:
     pairs = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     values = zip(*[p.ravel().tolist() for p in pairs], strict=True)
     found = [_slope(*pair) for pair in values]
+    return np.array(found, np.float64).reshape(pairs[0].shape)
+
+
+def _order_slope(a: Array, x: Array, *, order: int = 1) -> Array:
+    pairs = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    values = zip(*[p.ravel().tolist() for p in pairs], strict=True)
+    found = [_by_order(*pair, order) for pair in values]
     return np.array(found, np.float64).reshape(pairs[0].shape)
 
 
@@ -130,17 +173,42 @@ def _upper(a: Array, x: Array) -> Array:
     return _regularized(a, x, upper=True)
 
 
-# Rough: there is no gradient by a, and differences ask for all.
 for _name, _function, _is_upper in (("gammainc", _lower, False), ("gammaincc", _upper, True)):
     suite(_name, _function, scale=lambda a, x, u=_is_upper: _scale(a, x, upper=u), **_DOMAIN)(
-        *(rough(*pair) for pair in _PAIRS), *_SHARED
+        *(call(*pair) for pair in _PAIRS), *_SHARED
     )
 suite("regularized_gamma", _regularized, scale=_scale, **_DOMAIN)(
-    *(rough(*pair, upper=upper) for pair in _PAIRS for upper in (False, True)),
+    *(call(*pair, upper=upper) for pair in _PAIRS for upper in (False, True)),
     *(rough(*one.inputs, upper=True, note=one.note) for one in _SHARED[:4]),
 )
 suite("gamma_density", _density, scale=lambda a, x: _density(a, x) * _terms(a, x), **_DOMAIN)(
     *(call(*pair) for pair in _PAIRS[:2]),
     *(call(*pair) for pair in _PAIRS[3:]),
     *_SHARED,
+)
+
+
+def _order_scale(a: Array, x: Array, *, order: int = 1) -> Array:
+    """The first derivative may be larger than the second, which has two signs."""
+    sizes = np.abs(_order_slope(a, x, order=order))
+    if order == 2:
+        with np.errstate(all="ignore"):
+            rate = 1 + np.abs(np.log(x / np.maximum(a, 1)))
+            sizes = sizes + np.where(np.isfinite(rate), rate, 0) * np.abs(_order_slope(a, x))
+    return sizes * _terms(a, x)
+
+
+# Rough: there is no third derivative by a, and differences ask for all.
+suite(
+    "gamma_order_slope",
+    _order_slope,
+    scale=_order_scale,
+    domain={"a": (-1.0, 40.0), "x": (-1.0, 200.0)},
+    integer_domain={"a": (-1, 40), "x": (-1, 200)},
+    without=_DOMAIN["without"],
+)(
+    *(rough(*pair, order=order) for pair in _PAIRS for order in (1, 2)),
+    *_SHARED,
+    rough(*_EDGES, order=2, note="edges of the second"),
+    wrong(errors.InputValueError, normal(3), normal(3), order=3),
 )

@@ -20,7 +20,7 @@ from pullback._numerics.gamma_function import lgamma
 from pullback._numerics.polynomial import polynomial
 
 #: From here on a is large.
-_LARGE = 20.0
+LARGE = 20.0
 _EULER = 0.5772156649015329
 #: What Stirling's formula for log(gamma) lacks, in 1 / a**2 and times a (DLMF 5.11.1).
 _STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
@@ -50,7 +50,7 @@ def _total(terms: list[Fraction]) -> Fraction:
 
 
 @functools.cache
-def _temme() -> list[tuple[float, ...]]:
+def temme() -> list[tuple[float, ...]]:
     """The coefficients c_k of the expansion as polynomials in eta (DLMF 8.12.9 to 8.12.12)."""
     size = _POWERS + 2 * _ORDERS + 3
     # Of mu with eta**2 / 2 = mu - log(1 + mu), so that mu dmu/deta = eta (1 + mu).
@@ -69,7 +69,7 @@ def _temme() -> list[tuple[float, ...]]:
     return [tuple(map(float, reversed(row[:_POWERS]))) for row in rows]
 
 
-def _log1p_rest(xp: ArrayNamespace, u: Any) -> Any:
+def log1p_rest(xp: ArrayNamespace, u: Any) -> Any:
     """log(1 + u) - u."""
     small = xp.abs(u) < 0.4
     v = xp.where(small, u, 0.0)
@@ -84,18 +84,18 @@ def _log_gamma_of_next(xp: ArrayNamespace, a: Any) -> Any:
     return a * (1 - _EULER) - xp.log1p(a) + a * a * polynomial(a, _near_one())
 
 
-def _log_power(xp: ArrayNamespace, a: Any, x: Any) -> Any:
+def log_power(xp: ArrayNamespace, a: Any, x: Any) -> Any:
     """log(x**a exp(-x) / gamma(a + 1))."""
-    large = xp.where(a >= _LARGE, a, _LARGE)
+    large = xp.where(a >= LARGE, a, LARGE)
     rest = polynomial(1 / (large * large), _STIRLING) / large
-    far = large * _log1p_rest(xp, (x - large) / large) - rest
+    far = large * log1p_rest(xp, (x - large) / large) - rest
     far = far - 0.5 * xp.log(2 * math.pi * large)
-    small = xp.where(a < _LARGE, a, 1.0)
+    small = xp.where(a < LARGE, a, 1.0)
     tiny = xp.where(small <= 1, small, 1.0)
     gamma = xp.where(
         small <= 1, _log_gamma_of_next(xp, tiny), lgamma(xp, xp.where(small <= 1, 1.0, small) + 1)
     )
-    return xp.where(a >= _LARGE, far, small * xp.log(x) - x - gamma)
+    return xp.where(a >= LARGE, far, small * xp.log(x) - x - gamma)
 
 
 def _inside(xp: ArrayNamespace, a: Any, x: Any) -> Any:
@@ -107,7 +107,7 @@ def density(xp: ArrayNamespace, a: Any, x: Any) -> Any:
     inside = _inside(xp, a, x)
     b, y = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
     # In two factors: the power is below every number sooner than its quotient with x.
-    half = xp.exp(_log_power(xp, b, y) * 0.5)
+    half = xp.exp(log_power(xp, b, y) * 0.5)
     found = half * b / y * half
     at_zero = xp.where(a < 1, math.inf, xp.where(a == 1, b * 0 + 1, 0.0))
     edge = xp.where((a > 0) & (x == 0), at_zero, xp.where((a > 0) & (x > 0), b * 0, math.nan))
@@ -137,7 +137,7 @@ def regularized(xp: ArrayNamespace, a: Any, x: Any, *, upper: bool) -> Any:
 
 
 def _both(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
-    power = xp.exp(_log_power(xp, a, x))
+    power = xp.exp(log_power(xp, a, x))
     # DLMF 8.11.4, for x up to a + 1.
     near = (x < a + 1) | (x < 1.5)
     y = xp.where(near, x, 0.0)
@@ -168,14 +168,14 @@ def _both(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
 
 def _uniform(xp: ArrayNamespace, a: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any]:
     """P and Q by Temme's expansion for large a near x (DLMF 8.12.3 and 8.12.4), or those given."""
-    chosen = (a >= _LARGE) & (xp.abs(x - a) < 0.5 * a)
-    b = xp.where(chosen, a, _LARGE)
-    away = (xp.where(chosen, x, _LARGE) - b) / b
-    half_square = -_log1p_rest(xp, away)  # eta**2 / 2
+    chosen = (a >= LARGE) & (xp.abs(x - a) < 0.5 * a)
+    b = xp.where(chosen, a, LARGE)
+    away = (xp.where(chosen, x, LARGE) - b) / b
+    half_square = -log1p_rest(xp, away)  # eta**2 / 2
     eta = xp.sqrt(2 * xp.where(half_square > 0, half_square, 0.0))
     eta = xp.where(away < 0, -eta, eta)
     total = b * 0
-    for row in reversed(_temme()):
+    for row in reversed(temme()):
         total = total / b + polynomial(eta, row)
     rest = xp.exp(-b * half_square) / xp.sqrt(2 * math.pi * b) * total
     place = eta * xp.sqrt(b * 0.5)

@@ -16,6 +16,7 @@ from pullback._numerics import (
     error_function,
     gamma_function,
     incomplete_gamma,
+    incomplete_gamma_slope,
 )
 from pullback.array_api.narrowing import narrowing
 from pullback.plugins.compiling import known
@@ -78,6 +79,7 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         "erfc": widest(error_function.erfc, error_function.erfc32),
         "erfinv": widest(error_function.erfinv),
         "gamma_density": of_pair(incomplete_gamma.density),
+        "gamma_order_slope": of_pair(incomplete_gamma_slope.slope_by_order),
         "lgamma": widest(gamma_function.lgamma),
         "polygamma": widest(polygamma(short=False), short=polygamma(short=True)),
         "regularized_gamma": of_pair(incomplete_gamma.regularized),

@@ -5,6 +5,7 @@ from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
 from pullback.ops.arithmetic import slope_quotient as slope_quotient
 from pullback.ops.bessel import bessel_i as bessel_i
 from pullback.ops.incomplete_gamma import gamma_density as gamma_density
+from pullback.ops.incomplete_gamma import gamma_order_slope as gamma_order_slope
 from pullback.ops.incomplete_gamma import regularized_gamma as regularized_gamma
 from pullback.ops.indexing import place_along_axis as place_along_axis
 from pullback.ops.linalg.lu import row_order as row_order

@@ -39,7 +39,7 @@ from pullback_numpy.kernels import (
 _LOUD = (
     *("cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "qr", "slogdet", "solve"),
     *("svd", "svdvals", "tensordot", "bessel_i", "digamma", "lgamma", "polygamma"),
-    *("gamma_density", "regularized_gamma"),
+    *("gamma_density", "gamma_order_slope", "regularized_gamma"),
     *(name for name in array_api.kernels(np) if "fft" in name),
 )
 
