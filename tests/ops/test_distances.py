@@ -53,6 +53,69 @@ def test_gradients_to_the_second_order(p):
     pb.check_gradients(lambda x, y: pb.sum(pb.grad(total)(x, y) ** 3), x, y)
 
 
+def slopes(x, y, g, p=2.0):
+    """The gradients of `cdist`, by all differences in float64."""
+    away = x[:, None].astype(np.float64) - y.astype(np.float64)
+    size = np.abs(away)
+    norm = np.linalg.norm(away, p, axis=-1, keepdims=True)
+    ratio = np.where(size == 0, 0, size / np.where(norm == 0, 1, norm))
+    each = np.sign(away) * ratio ** (p - 1) * g[..., None]
+    return each.sum(1), -each.sum(0)
+
+
+def gradients(x, y, g, p=2):
+    def total(x, y):
+        return pb.sum(pb.cdist(x, y, p=p) * g)
+
+    return [found.numpy() for found in pb.grad(total, (0, 1))(pb.asarray(x), pb.asarray(y))]
+
+
+@pytest.mark.parametrize("size", [1, 2, 64])
+@pytest.mark.parametrize("kind", ["normal", "far", "equal", "near", "clusters"])
+def test_gradients_of_many_rows_keep_their_digits(kind, size):
+    x = RNG.standard_normal((300, size))
+    y = RNG.standard_normal((200, size))
+    if kind == "far":
+        x, y = x + 1e4, y + 1e4
+    elif kind == "equal":
+        y = x[50:250].copy()
+    elif kind == "near":
+        y[:100] = x[:100] * (1 + 10.0 ** RNG.uniform(-7, -1, (100, 1)))
+    elif kind == "clusters":
+        x, y = (np.round(v) + 1e-6 * RNG.standard_normal(v.shape) for v in (x, y))
+    x, y = x.astype("float32"), y.astype("float32")
+    g = RNG.standard_normal((300, 200)).astype("float32")
+    terms = np.abs(g)
+    for found, expected, axis in zip(gradients(x, y, g), slopes(x, y, g), (1, 0), strict=True):
+        bound = 3e-7 * terms.sum(axis)[:, None]
+        assert (np.abs(found - expected) <= bound).all(), np.abs(found - expected).max()
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_every_order(p, dtype):
+    x, y = (RNG.standard_normal(shape).astype(dtype) for shape in ((90, 3), (70, 3)))
+    g = RNG.standard_normal((90, 70)).astype(dtype)
+    rtol = 1e-5 if dtype == "float32" else 1e-12
+    for found, expected in zip(gradients(x, y, g, p), slopes(x, y, g, float(p)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * 10)
+
+
+def test_gradients_by_one_pair_that_is_infinite():
+    x = RNG.standard_normal((80, 3)).astype("float32")
+    y = x[:70] + 1
+    g = np.ones((80, 70), "float32")
+    g[3, 4] = np.inf
+    g1, g2 = gradients(x, y, g)
+    assert np.isinf(g1[3]).all()
+    assert np.isinf(g2[4]).all()
+    assert np.isfinite(np.delete(g1, 3, 0)).all()
+    x[5, 1] = np.inf
+    g1, _ = gradients(x, y, np.ones((80, 70), "float32"))
+    np.testing.assert_array_equal(g1[5], [0, 70, 0])
+    assert np.isfinite(g1).all()
+
+
 def test_equal_rows_have_no_gradient():
     x = pb.asarray([[1.0, 2.0], [1.0, 2.0], [3.0, 2.0]])
     np.testing.assert_array_equal(

@@ -75,6 +75,61 @@ suite("cdist", _cdist)(
 )
 
 
+def _cdist_slopes(x1: Array, x2: Array, g: Array, *, p: float = 2) -> Any:
+    """The derivatives of the norms of all differences, and their sums."""
+    away = x1[..., :, None, :] - x2[..., None, :, :]
+    if not away.shape[-1]:
+        return np.zeros(x1.shape), np.zeros(x2.shape)
+    norm = _cdist(x1, x2, p=p)[..., None]
+    size = np.abs(away)
+    if p == _INF:
+        extreme = (size == norm) * 1.0
+        slopes = np.sign(away) * extreme / np.sum(extreme, axis=-1, keepdims=True)
+    else:
+        ratio = size / np.where(norm == 0, 1, norm)
+        powers = np.where(size == 0, 0, np.where(size == 0, 1, ratio) ** (p - 1))
+        slopes = np.sign(away) * powers * (p != 0)
+    slopes = slopes * g[..., None]
+    return _as(np.sum(slopes, axis=-2), x1.shape), _as(-np.sum(slopes, axis=-3), x2.shape)
+
+
+def _as(x: Array, shape: tuple[int, ...]) -> Array:
+    """The sum over the axes along which an array of that shape was broadcast."""
+    x = np.sum(x, axis=tuple(range(x.ndim - len(shape))))
+    axes = tuple(i for i, n in enumerate(shape) if n == 1 and x.shape[i] != 1)
+    found: Array = np.sum(x, axis=axes, keepdims=True)
+    return found
+
+
+def _cdist_slopes_size(x1: Array, x2: Array, g: Array, *, p: float = 2) -> Any:
+    """Each term is at most as large as g, but for p below 1."""
+    if 0 < p < 1:
+        away = np.abs(x1[..., :, None, :] - x2[..., None, :, :])
+        least = np.where(away == 0, np.inf, away).min(initial=np.inf)
+        most = (np.max(_cdist(x1, x2, p=p), initial=0) / least) ** (1 - p)
+    else:
+        most = 1.0
+    total = np.sum(np.abs(g)) * most
+    return np.full(x1.shape, total), np.full(x2.shape, total)
+
+
+_SLOPED = normal(3, 5, seed=2)
+suite("cdist_gradient", _cdist_slopes, scale=_cdist_slopes_size)(
+    call(normal(3, 4), normal(5, 4, seed=1), _SLOPED),
+    call(normal(2, 1, 3, 5), normal(6, 5, 5, seed=1), normal(2, 6, 3, 5, seed=2), note="stacks"),
+    *(call(away(3, 2), away(5, 2, seed=1), _SLOPED, p=p) for p in (1, 1.5, 3)),
+    *(rough(away(3, 2), away(5, 2, seed=1), _SLOPED, p=p) for p in (0, 0.5, _INF)),
+    rough(normal(80, 3), normal(70, 3, seed=1), normal(80, 70, seed=2), note="many rows"),
+    rough(normal(70, 2), normal(70, 2), normal(70, 70, seed=2), note="equal rows"),
+    rough(normal(90, 2) + 1e3, normal(70, 2) + 1e3, normal(90, 70), note="far", dtypes=_WIDE),
+    call(integers(-5, 5, 3, 2), integers(6, 9, 5, 2), integers(1, 4, 3, 5), note="integers"),
+    call(normal(0, 2), normal(3, 2), normal(0, 3), note="no rows"),
+    call(normal(2, 0), normal(3, 0), normal(2, 3), note="rows of nothing"),
+    wrong(errors.ShapeError, normal(2, 3), normal(4, 3), normal(4, 2)),
+    wrong(errors.InputValueError, normal(2, 3), normal(2, 3), normal(2, 2), p=-1),
+)
+
+
 def _matrix_norm(x: Array, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return np.linalg.norm(x, ord, axis=(-2, -1), keepdims=keepdims)
 

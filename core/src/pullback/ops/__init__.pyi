@@ -8,6 +8,7 @@ from pullback.ops.incomplete_gamma import gamma_density as gamma_density
 from pullback.ops.incomplete_gamma import gamma_order_slope as gamma_order_slope
 from pullback.ops.incomplete_gamma import regularized_gamma as regularized_gamma
 from pullback.ops.indexing import place_along_axis as place_along_axis
+from pullback.ops.linalg.distances import cdist_gradient as cdist_gradient
 from pullback.ops.linalg.lu import row_order as row_order
 from pullback.ops.nn.activations import elu_gradient as elu_gradient
 from pullback.ops.nn.activations import gelu_gradient as gelu_gradient

@@ -160,7 +160,8 @@ def _tensordot(x1: Array, x2: Array, *, axes: tuple[Sizes, Sizes]) -> Array:
 _SAFE = {"f": (1e-20, 1e37), "d": (1e-270, 1e300)}
 
 
-def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Any:
+def vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: float) -> Any:
+    """The norms of the vectors along axes, without overflow."""
     wide = widened(x)
     result = wide.real.dtype
     if ord == 2:
@@ -209,7 +210,7 @@ def _distances(y: Array, x1: Array, x2: Array, p: float, is_short: bool) -> None
     """Adds distances to zeros."""
     if not is_short:
         away = x1[..., None, :] - x2[..., None, :, :]
-        y[...] = _vector_norm(away, axis=(away.ndim - 1,), keepdims=False, ord=p)
+        y[...] = vector_norm(away, axis=(away.ndim - 1,), keepdims=False, ord=p)
         return
     away = np.empty_like(y)
     add: Any = np.maximum if p == math.inf else np.add
@@ -226,7 +227,7 @@ def _distances(y: Array, x1: Array, x2: Array, p: float, is_short: bool) -> None
             shape = y.shape[:-2]
             one, two = (np.broadcast_to(x, (*shape, *x.shape[-2:])) for x in (x1, x2))
             far = one[(*front, row)] - two[(*front, column)]
-            y[other] = _vector_norm(far, axis=(1,), keepdims=False, ord=p)
+            y[other] = vector_norm(far, axis=(1,), keepdims=False, ord=p)
 
 
 #: So many columns are eliminated one by one, and then a product takes them from the others.
@@ -341,5 +342,5 @@ KERNELS: dict[str, Kernel] = {
     "tensordot": _tensordot,
     "trace": _trace,
     "vecdot": _vecdot,
-    "vector_norm": _vector_norm,
+    "vector_norm": vector_norm,
 }

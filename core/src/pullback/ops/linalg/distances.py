@@ -5,11 +5,13 @@ from __future__ import annotations
 from pullback import errors
 from pullback._dispatch import op
 from pullback._dispatch.convert import as_number
-from pullback.dtypes import real_floating
+from pullback._dispatch.vjp_code import unbroadcast
+from pullback.dtypes import Operands, Resolution, real_floating
 from pullback.ops.creation import full
-from pullback.ops.linalg.norms import vector_norm
+from pullback.ops.linalg.norms import norm_gradient, vector_norm
 from pullback.ops.manipulation import expand_dims
 from pullback.ops.precision import narrowed, widened
+from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
@@ -64,3 +66,58 @@ def cdist(x1: Tensor, x2: Tensor, /, *, p: int | float = 2) -> Tensor:
     if not away.shape[-1]:
         return full(shape, 0, dtype=x1.dtype, device=x1.device)
     return narrowed(vector_norm(away, axis=-1, ord=p), x1)
+
+
+def _rows_of_both(x1: Shape, x2: Shape, g: Shape, **_: object) -> list[Shape]:
+    """The shapes of both matrices."""
+    if g != _between(x1, x2):
+        raise errors.ShapeError(f"g must have shape {_between(x1, x2)}, got {g}")
+    return [x1, x2]
+
+
+def _one_dtype(operands: Operands, **_: object) -> Resolution:
+    """All in one real floating dtype."""
+    inputs, (dtype,) = real_floating(operands)
+    return Resolution(inputs, (dtype, dtype))
+
+
+def _order_of_gradient(shapes: tuple[Shape, ...], *, p: object) -> dict[str, object]:
+    _rows_of_both(*shapes)
+    return _order(shapes, p=p)
+
+
+@op(
+    shape=_rows_of_both,
+    dtype=_one_dtype,
+    accuracy=ACCUMULATED,
+    normalize=_order_of_gradient,
+    outputs=("g1", "g2"),
+    public=False,
+)
+def cdist_gradient(
+    x1: Tensor, x2: Tensor, g: Tensor, *, p: int | float = 2
+) -> tuple[Tensor, Tensor]:
+    """The gradients of `cdist` with respect to both inputs.
+
+    Args:
+        x1: the input of the op.
+        x2: the input of the op.
+        g: the gradient with respect to the distances.
+        p: the order of the norm.
+
+    >>> [x.tolist() for x in pb.ops.cdist_gradient([[0.0, 3.0]], [[4.0, 0.0]], [[5.0]])]
+    [[[-4.0, 3.0]], [[4.0, -3.0]]]
+    """
+    away = expand_dims(widened(x1), -2) - expand_dims(widened(x2), -3)
+    if not away.shape[-1]:
+        return x1, x2
+    axis = (away.ndim - 1,)
+    norm = vector_norm(away, axis=axis, ord=p)
+    slopes = norm_gradient(widened(g), away, norm, axis, False, p)
+    g1, g2 = sum(slopes, axis=-2), -sum(slopes, axis=-3)
+    return narrowed(unbroadcast(g1, x1.shape), x1), narrowed(unbroadcast(g2, x2.shape), x2)
+
+
+@cdist.vjp("x1", "x2")
+def _(g: Tensor, x1: Tensor, x2: Tensor, p: int | float) -> tuple[Tensor, Tensor]:
+    return cdist_gradient(x1, x2, g, p=p)

@@ -5,3 +5,6 @@ from pullback.tensor import Tensor, TensorLike
 __all__ = ["cdist"]
 
 def cdist(x1: TensorLike, x2: TensorLike, /, *, p: int | float = 2) -> Tensor: ...
+def cdist_gradient(
+    x1: TensorLike, x2: TensorLike, g: TensorLike, *, p: int | float = 2
+) -> tuple[Tensor, Tensor]: ...

@@ -92,8 +92,10 @@ def vector_norm(
     return result.astype(dtype)
 
 
-@vector_norm.vjp("x")
-def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord: float) -> Tensor:
+def norm_gradient(
+    g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord: float
+) -> Tensor:
+    """The gradient of `vector_norm`, whose result is `out`, with respect to x."""
     if ord == 0:
         return zeros_like(x)
     g, out = expand(g, x.shape, axis, keepdims), expand(out, x.shape, axis, keepdims)
@@ -110,6 +112,9 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord
         return g * direction * (is_extreme / sum(is_extreme, axis=axis, keepdims=True))
     ratio = where(is_zero, 1, _direction(size, out))
     return g * direction * where(is_zero, 0, pow(ratio, ord - 1))
+
+
+vector_norm.vjp(x=norm_gradient)
 
 
 def _direction(x: Tensor, norm: Tensor) -> Tensor:
