@@ -315,3 +315,11 @@ def test_like_makes_tensors():
     x = pb.asarray(X)
     for found in (np.ones(2, like=x), np.asarray([1.0, 1.0], like=x), np.eye(1, 2, like=x) + 1):
         assert type(found) is pb.Tensor
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "float32"])
+def test_signbit_takes_what_numpy_takes(dtype):
+    x = np.array([1, 0, 3] if dtype in ("bool", "uint8") else [1, 0, -3]).astype(dtype)
+    for found in (pb.numpy.signbit(pb.asarray(x)), np.signbit(pb.asarray(x))):
+        assert found.dtype == pb.bool
+        np.testing.assert_array_equal(found.numpy(), np.signbit(x))

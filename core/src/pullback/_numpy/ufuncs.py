@@ -26,7 +26,7 @@ from pullback.ops.conversion import asarray
 from pullback.ops.data_types import astype
 from pullback.ops.linalg.linear_algebra import matmul
 from pullback.ops.manipulation import reshape
-from pullback.ops.rounding import trunc
+from pullback.ops.rounding import signbit, trunc
 from pullback.ops.selection import where
 from pullback.tensor import TensorLike
 
@@ -43,7 +43,7 @@ _SAME_NAMES = """
     add subtract multiply divide floor_divide remainder negative positive sign exp log log2
     log10 log1p expm1 sqrt square reciprocal sin cos tan sinh cosh tanh hypot logaddexp maximum
     minimum floor ceil trunc cbrt exp2 fmod frexp heaviside ldexp logaddexp2 copysign nextafter
-    signbit isfinite isinf isnan logical_and logical_or logical_not logical_xor bitwise_and
+    isfinite isinf isnan logical_and logical_or logical_not logical_xor bitwise_and
     bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal matmul vecdot gcd
     lcm
 """
@@ -74,6 +74,14 @@ def _float_power(x1: TensorLike, x2: TensorLike) -> Any:
     return arithmetic.pow(_wide(x1), _wide(x2))
 
 
+def _signbit(x: TensorLike) -> Any:
+    x = asarray(x)
+    if dtypes.is_floating(x.dtype):
+        return signbit(x)
+    # NumPy takes booleans and integers as floats.
+    return x != x if x.dtype == dtypes.bool_ else x < 0
+
+
 def _wide(x: TensorLike) -> Any:
     x = asarray(x)
     return astype(x, dtypes.complex128 if dtypes.is_complex(x.dtype) else dtypes.float64)
@@ -101,6 +109,7 @@ UFUNCS: dict[str, Function] = {
     "modf": _modf,
     "rad2deg": lambda x: x * (180 / pi),
     "radians": lambda x: x * (pi / 180),
+    "signbit": _signbit,
     "vecmat": _vecmat,
 }
 

@@ -302,8 +302,7 @@ def round(x, decimals=0):
 
 
 def signbit(x):
-    x = numeric(x)
-    return pb.signbit(x) if name_of(x) in FLOATS | {"float64"} else x < 0
+    return pb.numpy.signbit(numeric(x))
 
 
 def square(x):

@@ -167,6 +167,8 @@ def stft(x, sequence_length, sequence_stride, fft_length, window="hann", center=
 
 
 def istft(x, sequence_length, sequence_stride, fft_length, length=None, window="hann", center=True):
+    # Not `pb.istft`: it divides by the squares of the windows that are there, and is exact at the
+    # ends of a signal too, where Keras divides as inside and lets it fade.
     frames = pb.fft.irfft(_get_complex_tensor_from_tuple(x), n=fft_length)
     count = frames.shape[-2]
     size = fft_length + sequence_stride * (count - 1)
