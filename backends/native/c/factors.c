@@ -65,6 +65,12 @@ static PyObject *in_rows(PyObject *x) {
                 target[k] /= row[i];                                                               \
         }                                                                                          \
     }                                                                                              \
+    static int are_finite_##T(const T *x, ptrdiff_t count) {                                       \
+        int finite = 1;                                                                            \
+        for (ptrdiff_t i = 0; i < count; i++)                                                      \
+            finite &= x[i] - x[i] == 0;                                                            \
+        return finite;                                                                             \
+    }                                                                                              \
     static int has_no_zero_##T(const T *x1, ptrdiff_t n, ptrdiff_t items) {                        \
         for (ptrdiff_t item = 0; item < items; item++)                                             \
             for (ptrdiff_t i = 0; i < n; i++)                                                      \
@@ -126,8 +132,16 @@ KERNEL(lu_factor) {
                 factor_float((float *)data(lu) + item * m * n, places, m, n);
             else
                 factor_double((double *)data(lu) + item * m * n, places, m, n);
+        int finite = is_single ? are_finite_float(data(lu), size(lu))
+                               : are_finite_double(data(lu), size(lu));
         if (held)
             PyEval_RestoreThread(held);
+        /* How far NaN spreads is as in NumPy's kernel. */
+        if (!finite) {
+            Py_DECREF(lu);
+            Py_DECREF(pivots);
+            return NUMPY_FALLBACK(lu_factor);
+        }
     }
     return pair(lu, pivots);
 }

@@ -70,6 +70,16 @@ def test_odd_matrices_have_factors() -> None:
         np.testing.assert_allclose(lu[fine], expected[0][fine], rtol=1e-14, atol=1e-15)
 
 
+def test_nan_spreads_as_in_numpys_kernel() -> None:
+    draw = np.random.default_rng(4)
+    for _ in range(200):
+        x = draw.standard_normal((2, *draw.integers(1, 7, 2)))
+        x.reshape(-1)[draw.integers(x.size, size=2)] = draw.choice([np.inf, -np.inf, np.nan], 2)
+        with np.errstate(all="ignore"):
+            for one, other in zip(_native.lu_factor(x), NUMPY_KERNELS["lu_factor"](x), strict=True):
+                np.testing.assert_array_equal(np.isnan(one), np.isnan(other))
+
+
 #: Systems, and whether they are solved in C.
 SYSTEMS = [
     ((3, 3), (3,), True), ((3, 3), (3, 2), True), ((3, 3), (4, 3, 2), True),
