@@ -52,7 +52,8 @@ class Workers:
 
     Args:
         jobs: the number of processes.
-        timeout: the seconds that one check may take; 0 for any time.
+        timeout: the seconds that one check may take on a machine that does nothing else; 0 for
+            any time.
 
     Raises:
         InputValueError: for numbers that cannot be.
@@ -175,7 +176,7 @@ class _Worker:
         self._timeout = timeout
         #: The number of the check that runs; None outside of checks.
         self.place: int | None = None
-        self._deadline = float("inf")
+        self._began = float("inf")
         self._late = False
         self._ended = threading.Event()
         # In a session of its own, Ctrl-C on the terminal ends the parent alone, which ends it.
@@ -193,7 +194,7 @@ class _Worker:
     def _look(self) -> None:
         """Ends the process when a check has taken too long."""
         while not self._ended.wait(PAUSE):
-            if time.monotonic() > self._deadline:
+            if time.monotonic() - self._began > self._timeout * _crowd():
                 self._late = True
                 self._process.kill()
                 return
@@ -225,9 +226,8 @@ class _Worker:
         self._send(job)
         while (answer := self._receive()) is not None and "at" in answer:
             self.place = answer["at"]
-            if self._timeout:
-                self._deadline = time.monotonic() + self._timeout
-        self._deadline = float("inf")
+            self._began = time.monotonic()
+        self._began = float("inf")
         return answer
 
     def stop(self) -> None:
@@ -264,6 +264,15 @@ class _Worker:
             return f"the process ended by {signal.Signals(-status).name}"
         except ValueError:
             return f"the process ended by signal {-status}"
+
+
+def _crowd() -> float:
+    """How many processes want each processor: a check takes as many times longer; 1 or more."""
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # not on Windows
+        return 1.0
+    return max(1.0, load / (os.cpu_count() or 1))
 
 
 def serve() -> None:

@@ -310,10 +310,8 @@ MOVEMENT = {
 
 
 def padded_with_zeros(right):
-    def kernel(x, *, window, strides, padding, data_format):
-        y, indices = right(
-            x, window=window, strides=strides, padding=padding, data_format=data_format
-        )
+    def kernel(x, *, padding, **attributes):
+        y, indices = right(x, padding=padding, **attributes)
         return (np.maximum(y, 0) if any(map(any, padding)) and y.size else y), indices
 
     return kernel
