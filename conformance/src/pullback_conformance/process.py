@@ -27,13 +27,14 @@ def _foreign_filters() -> list[int]:
     return [id(one) for one in warnings.filters if "pullback" not in str(one[3])]
 
 
+FILTERS = "the filters of warnings"
 #: Parts of the state of a process, by name.
 _PARTS: dict[str, Callable[[], Any]] = {
     "NumPy's error state (np.seterr)": np.geterr,
     "NumPy's random state (np.random.seed)": _generator,
     "NumPy's print options": np.get_printoptions,
     "the state of Python's random module": lambda: hash(random.getstate()),
-    "the filters of warnings": _foreign_filters,
+    FILTERS: _foreign_filters,
     "the environment": lambda: dict(os.environ),
     "the working directory": os.getcwd,
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
@@ -72,11 +73,26 @@ class ProcessState:
         """
         changed = [name for name, part in _PARTS.items() if part() != self.parts[name]]
         if changed:
+            words = self._filters_now() if FILTERS in changed else ""
             self._restore()
             raise ConformanceError(
-                f"{subject}: changes {', '.join(changed)} for the whole process; leave it as it "
-                f"is, or put it back before the kernel returns"
+                f"{subject}: changes {', '.join(changed)} for the whole process{words}; leave it "
+                f"as it is, or put it back before the kernel returns"
             )
+
+    def _filters_now(self) -> str:
+        """The filters of warnings that are new or gone, and the usual reasons."""
+        new = [one for one in warnings.filters if one not in self._filters]
+        gone = [one for one in self._filters if one not in warnings.filters]
+        shown = ", ".join(
+            f"{action} {kind.__name__}{f' of {module.pattern}' if module else ''}"
+            for action, _, kind, module, *_ in (new or gone)[:3]
+        )
+        return (
+            f" ({'new' if new else 'gone' if gone else 'moved'}: {shown or 'none'}; a module that "
+            f"the library imports at its first call, which the backend can import itself, or "
+            f"`warnings.catch_warnings` in several threads)"
+        )
 
     def _restore(self) -> None:
         np.seterr(**self._errors)

@@ -235,6 +235,30 @@ def service_waits(device: Device) -> None:
     )
 
 
+def _flushes(device: Device) -> bool:
+    return type(device.backend).flush is not Backend.flush
+
+
+@check(Area.EDGES, per="backend", applies=_flushes)
+def service_flush(device: Device) -> None:
+    """Checks that `flush` leaves values as they are, with something to begin and with nothing."""
+    backend = device.backend
+    hosts = [host for host, _ in _hosts(device)]
+    arrays = [backend.from_host(host, device.native, copy=True) for host in hosts]
+    tensors = [wrap(array, device) for array in arrays]
+    numbers = [i for i, host in enumerate(hosts) if host.dtype == dtypes.float32]
+    computed = bool(backend.kernels_for("negative"))
+    results = [negative(tensors[i]) for i in numbers] if computed else []
+    for _ in range(3):
+        backend.flush(device.native)
+    for i, y in zip(numbers, results, strict=False):
+        identical(device, y.numpy(), -hosts[i], "a result from before `flush`")
+    for host, tensor in zip(hosts, tensors, strict=True):
+        identical(device, tensor.numpy(), host, "an array after `flush`")
+    for i in numbers if computed else ():
+        identical(device, negative(tensors[i]).numpy(), -hosts[i], "a result after `flush`")
+
+
 def _hosts(device: Device) -> Iterator[tuple[Array, str]]:
     """New host arrays of every dtype, in all shapes and layouts, each after its description."""
     for dtype in device.backend.dtypes:

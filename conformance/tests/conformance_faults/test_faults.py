@@ -20,6 +20,7 @@ from conformance_faults import (
     devices,
     exactness,
     graphs,
+    newest,
     process,
     relations,
     services,
@@ -41,6 +42,7 @@ FAULTS: dict[str, Fault] = {
     **services.FAULTS,
     **devices.FAULTS,
     **unforeseen.FAULTS,
+    **newest.FAULTS,
 }
 #: Faults that neither a quick nor a full run catches, each with the reason.
 NOT_CAUGHT: dict[str, str] = {}

@@ -109,6 +109,13 @@ suite(
         note="too few frames",
     ),
     call(normal(1, 3, 3), integers(1, 3, 1, 0), _lengths(3), _lengths(0), note="length 0"),
+    rough(
+        normal(2, 3, 3),
+        np.array([[1, 2], [1, 2]]),
+        _lengths(0, 0),
+        _lengths(0, 2),
+        note="no frames",
+    ),
     call(normal(0, 3, 3), integers(1, 3, 0, 2), _lengths(), _lengths(), note="empty"),
     wrong(errors.ShapeError, normal(2, 4), integers(1, 3, 2, 2), _lengths(4, 4), _lengths(1, 1)),
     wrong(errors.ShapeError, normal(2, 4, 3), integers(1, 3, 2, 2), _lengths(4), _lengths(1, 1)),

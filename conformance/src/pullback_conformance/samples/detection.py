@@ -63,6 +63,10 @@ suite("non_max_suppression", _suppress, without=_NONE)(
     call(_MANY, _BEST, integers(0, 3, 30), iou_threshold=0.13, note="groups"),
     call(_MANY, _BEST, None, score_threshold=0.2, max_boxes=3, iou_threshold=0.34),
     call(_MANY, _BEST, None, score_threshold=1.0, note="no score is enough"),
+    call(
+        _MANY, np.round(_BEST * 8) / 8, None, score_threshold=0.5, iou_threshold=0.34,
+        note="scores of the threshold",
+    ),
     call(_MANY[:, [2, 1, 0, 3]], _BEST, None, iou_threshold=0.34, note="other corners"),
     call(np.repeat(_MANY[:3], 2, axis=0), np.zeros(6), None, note="equal boxes and scores"),
     call(np.zeros((3, 4)), _scores(3), None, note="boxes without extent"),

@@ -64,7 +64,10 @@ suite("cdist", _cdist)(
     call(normal(3, 2) + 1e3, normal(3, 2, seed=1) + 1e3, note="far from 0", dtypes=_WIDE),
     rough(normal(3, 2), normal(3, 2), note="equal rows"),
     rough(normal(2, 3) * 1e30, normal(2, 3, seed=1) * 1e30, note="huge", dtypes=_WIDE),
-    rough(np.array([[np.inf, 1.0], [np.nan, 1.0]]), np.array([[0.0, 1.0]])),
+    *(
+        rough(np.array([[np.inf, 1.0], [np.nan, 1.0]]), np.array([[0.0, 1.0]]), p=p)
+        for p in (0, 1, 2, 3, _INF)
+    ),
     wrong(errors.ShapeError, normal(3), normal(3)),
     wrong(errors.ShapeError, normal(2, 3), normal(2, 4)),
     wrong(errors.ShapeError, normal(2, 3), normal(2, 1)),

@@ -265,7 +265,7 @@ suite(
     _map,
     scale=lambda x, coordinates, **how: (
         _map(x, coordinates, terms=True, **how)
-        + np.max(np.abs(x), initial=1) * np.max(np.abs(coordinates), initial=1)
+        + np.max(np.abs(x), initial=1) * np.nanmax(np.abs(coordinates), initial=1)
     ),
     without=dict.fromkeys(
         ("exceptional", "large", "shared", "equal"), "coordinates are places in x"
@@ -281,6 +281,7 @@ suite(
     call(normal(1, 4), _PLACES, mode="mirror", note="one element"),
     call(normal(4), np.zeros((1,)) + 1.3, note="one place"),
     call(normal(4), np.zeros((1, 0)), note="no places"),
+    call(normal(2, 3, 5, 2), uniform(0.1, 3.9, 2, 3, 1, 4), batch_dims=2, note="two batches"),
     call(normal(0, 4, 2), np.zeros((0, 1, 3)), batch_dims=1, note="no items"),
     call(normal(4, 5, 0), np.zeros((1, 3)), note="no channels"),
     rough(normal(4), np.array([[0.0, 2.0, 3.0, -1.0, 2.5]]), note="on elements"),
@@ -312,9 +313,16 @@ def _grid_sample(
 
 def _grid_terms(x: Array, grid: Array, **how: Any) -> Array:
     near = _grid_sample(x, grid, terms=True, **how)
-    return near + np.max(np.abs(x), initial=1) * (1 + np.max(np.abs(grid), initial=1)) * max(
+    return near + np.max(np.abs(x), initial=1) * (1 + np.nanmax(np.abs(grid), initial=1)) * max(
         x.shape
     )
+
+
+def _no_number(grid: Array) -> Array:
+    """The grid with NaN in two places."""
+    changed = np.array(grid)
+    changed[0, 1, 0, 0] = changed[1, 0, 1] = np.nan
+    return changed
 
 
 _GRID = away(2, 3, 2, 2, by=0.05) * 0.7
@@ -333,6 +341,13 @@ suite(
     call(normal(2, 5, 3), _GRID[:, :, 0, :1], note="one dimension"),
     call(normal(1, 2, 3, 4, 2), normal(1, 2, 2, 1, 3) * 0.6, note="three dimensions"),
     call(normal(2, 3, 4, 5), _GRID, data_format="channels_first"),
+    call(normal(2, 4, 4, 3), _GRID, note="square images"),
+    call(normal(2, 3, 4, 4), _GRID, data_format="channels_first", note="square images"),
+    *(
+        rough(normal(2, 4, 5, 3), _no_number(_GRID), method=method, padding=padding, note="NaN")
+        for method in ("bilinear", "nearest")
+        for padding in ("zeros", "border", "reflection")
+    ),
     call(normal(0, 4, 5, 3), np.zeros((0, 2, 2, 2)), note="empty"),
     wrong(errors.ShapeError, normal(2, 4, 5, 3), normal(2, 3, 2, 3)),
     wrong(errors.ShapeError, normal(2, 4, 5, 3), normal(1, 3, 2, 2)),
@@ -361,6 +376,7 @@ suite(
     scale=lambda theta, **how: np.sum(np.abs(theta)) + 0 * (_affine_grid(theta, **how)),
 )(
     *(call(normal(2, 2, 3), size=(3, 4), align_corners=align) for align in (False, True)),
+    *(call(normal(1, 3, 4), size=(2, 3, 4), align_corners=align) for align in (False, True)),
     call(normal(1, 3, 4), size=2),
     call(normal(1, 1, 2), size=1, align_corners=True, note="one pixel"),
     call(normal(0, 2, 3), size=2, note="empty"),

@@ -135,6 +135,7 @@ suite("lu_factor", _lu)(
     call(np.flip(regular(4, 4), 0), note="rows in another order"),
     call(np.flip(regular(5, 5), 0)[:, :3], note="tall"),
     call(np.flip(regular(2, 5, 5), 1)[..., :3, :], note="wide"),
+    call(np.flip(regular(5, 5), 0)[:3], note="a wide one alone"),
     call(np.flip(cregular(4, 4), 0)[:, :3], note="tall and complex"),
     call(normal(3, 1), note="a column"),
     call(normal(1, 3), note="a row"),
