@@ -20,8 +20,8 @@ _OPS = """
     absolute_error add all any argmax argmin argsort argwhere asin asinh atan atan2 atanh ceil
     celu clip clip_by_norm cumulative_prod cumulative_sum digamma divide dropout elu
     equal erf erfinv exp floor floor_divide gammainc gelu gelu_gradient greater
-    greater_equal hard_silu hard_tanh hinge_loss hypot i1 i1e ldexp leaky_relu less less_equal lgamma
-    log log10 log1p log2 log_sigmoid logaddexp logical_not logical_or logical_xor maximum minimum
+    greater_equal hard_silu hard_tanh hinge_loss hypot i1 i1e ldexp leaky_relu less
+    less_equal lgamma log log10 log1p log2 log_sigmoid logaddexp logical_not logical_or logical_xor maximum minimum
     mish multiply
     nextafter not_equal polygamma pow prelu reciprocal relu relu6 relu_gradient remainder rsqrt
     scatter_max selu sigmoid sigmoid_cross_entropy_with_logits sigmoid_gradient sign silu
