@@ -18,15 +18,15 @@ _FLUSHED = Deviation(
 #: The ops that were measured to differ in samples that hold such numbers.
 _OPS = """
     absolute_error add all any argmax argmin argsort argwhere asin asinh atan atan2 atanh ceil
-    celu clip clip_by_norm cumulative_prod cumulative_sum digamma divide dropout elu
-    equal erf erfinv exp floor floor_divide gammainc gelu gelu_gradient greater
-    greater_equal hard_silu hard_tanh hinge_loss hypot i1 i1e ldexp leaky_relu less
-    less_equal lgamma log log10 log1p log2 log_sigmoid logaddexp logical_not logical_or logical_xor maximum minimum
-    mish multiply
-    nextafter not_equal polygamma pow prelu reciprocal relu relu6 relu_gradient remainder rsqrt
-    scatter_max selu sigmoid sigmoid_cross_entropy_with_logits sigmoid_gradient sign silu
-    silu_gradient sinh softplus softsign sqrt square squareplus subtract tan tanh tanh_gradient
-    unique_counts unique_values xlogy
+    celu clip clip_by_norm cumulative_prod cumulative_sum digamma divide dropout elu equal erf
+    erfinv exp floor floor_divide gamma_density gammainc gammaincc gelu gelu_gradient greater
+    greater_equal hard_silu hard_tanh hinge_loss hypot i1 i1e ldexp leaky_relu less less_equal
+    lgamma log log10 log1p log2 log_sigmoid logaddexp logical_not logical_or logical_xor maximum
+    minimum mish multiply nextafter not_equal polygamma pow prelu reciprocal regularized_gamma
+    relu relu6 relu_gradient remainder rsqrt scatter_max selu sigmoid
+    sigmoid_cross_entropy_with_logits sigmoid_gradient sign silu silu_gradient sinh softplus
+    softsign sqrt square squareplus subtract tan tanh tanh_gradient unique_counts unique_values
+    xlogy
 """
 
 _TWICE_ROUNDED = Deviation(
