@@ -267,7 +267,7 @@ class _Worker:
 
 
 def _crowd() -> float:
-    """How many processes want each processor: a check takes as many times longer; 1 or more."""
+    """The processes that want each processor: a check takes as many times longer; 1 or more."""
     try:
         load = os.getloadavg()[0]
     except (AttributeError, OSError):  # not on Windows
