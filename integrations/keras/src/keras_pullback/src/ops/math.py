@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from keras.src.version import __version__
 
 import pullback as pb
 from keras_pullback.src.ops.core import (
@@ -36,10 +37,22 @@ segment_min = _segment(pb.segment_min)
 segment_prod = _segment(pb.segment_prod)
 
 
-def top_k(x, k, sorted=True, is_stable=True):
+def _top_k(x, k):
     x = convert_to_tensor(x)
     values, indices = pb.top_k(numeric(x), k)
     return values.astype(x.dtype), indices.astype("int32")
+
+
+# Keras asks that a backend's function has the parameters of its op, and 3.15's has one less.
+if tuple(map(int, __version__.split(".")[:2])) < (3, 16):
+
+    def top_k(x, k, sorted=True):
+        return _top_k(x, k)
+
+else:
+
+    def top_k(x, k, sorted=True, is_stable=True):
+        return _top_k(x, k)
 
 
 def in_top_k(targets, predictions, k):

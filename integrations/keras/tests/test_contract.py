@@ -1,0 +1,48 @@
+"""What Keras asks of a whole backend: parameters of its ops, and files that any other reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from keras.src import backend, ops
+
+HERE = Path(__file__).resolve().parent
+MODULES = ("core", "image", "linalg", "math", "nn", "numpy")
+#: Keras changes their arguments first, or does them by other ops.
+NOT_ASKED = {"multi_hot", "view_as_complex", "view_as_real", "get_item"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_parameters_are_those_of_keras(name):
+    """As `ops_test.py` of Keras's suite has it, for the Keras that is installed."""
+    of_keras, of_backend = getattr(ops, name), getattr(backend, name)
+    classes = {key.lower() for key, value in vars(of_keras).items() if inspect.isclass(value)}
+    compared = 0
+    for function in vars(of_keras).values():
+        if not inspect.isfunction(function) or function.__module__ != of_keras.__name__:
+            continue
+        short = function.__name__
+        # Keras has a body of its own where it has a private function beside the op.
+        if short[0] == "_" or short in NOT_ASKED or hasattr(of_keras, f"_{short}"):
+            continue
+        # An op is a class too; others are made of ops.
+        if short.replace("_", "") not in classes:
+            continue
+        here = getattr(of_backend, short)
+        assert inspect.signature(here) == inspect.signature(function), short
+        compared += 1
+    assert compared > 5
+
+
+def test_files_go_to_other_backends_and_come_from_them():
+    """With the peers that are installed, or else from process to process."""
+    peers = [name for name in ("jax", "torch") if importlib.util.find_spec(name)] or ["pullback"]
+    command = [sys.executable, HERE / "keras_files.py", "--models", "custom", "--peers", *peers]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("the same bits") == 2 * len(peers), done.stdout
