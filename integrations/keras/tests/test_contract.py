@@ -1,4 +1,4 @@
-"""What Keras asks of a whole backend: parameters of its ops, and files that any other reads."""
+"""Compares parameters of ops with those that Keras asks for, and files with those of its backends."""
 
 from __future__ import annotations
 
