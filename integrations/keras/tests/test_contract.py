@@ -1,4 +1,4 @@
-"""Compares parameters of ops with those that Keras asks for, and files with those of its backends."""
+"""Compares parameters of ops with those that Keras asks for; takes files to other backends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from keras.src import backend, ops
 
@@ -37,6 +38,16 @@ def test_parameters_are_those_of_keras(name):
         assert inspect.signature(here) == inspect.signature(function), short
         compared += 1
     assert compared > 5
+
+
+def test_columns_of_vectors_and_matrices():
+    """An op of Keras's coming version."""
+    x, y, z = np.ones(3, "int8"), np.zeros((3, 2), "float32"), np.full(3, 2, "int8")
+    found = backend.numpy.column_stack([x, y, z])
+    assert found.dtype.name == "float32"
+    assert found.tolist() == np.column_stack([x, y, z]).tolist()
+    numbers = [np.float32(1), np.float32(2)]
+    assert backend.numpy.column_stack(numbers).tolist() == np.column_stack(numbers).tolist()
 
 
 def test_files_go_to_other_backends_and_come_from_them():

@@ -296,6 +296,11 @@ def dstack(xs):
     return pb.concat([raised(x, 3) for x in _together(xs)], axis=2)
 
 
+def column_stack(xs):
+    xs = [raised(x, 1) for x in _together(xs)]
+    return pb.concat([x[:, None] if x.ndim == 1 else x for x in xs], axis=1)
+
+
 def array_split(x, indices_or_sections, axis=0):
     x = convert_to_tensor(x)
     if isinstance(indices_or_sections, int):
