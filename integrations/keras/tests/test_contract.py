@@ -50,6 +50,14 @@ def test_columns_of_vectors_and_matrices():
     assert backend.numpy.column_stack(numbers).tolist() == np.column_stack(numbers).tolist()
 
 
+@pytest.mark.parametrize("n", [-2, 0, 3])
+def test_powers_of_matrices(n):
+    """An op of Keras's coming version."""
+    x = np.asarray([[2.0, 1.0], [0.5, 3.0]], "float32")
+    found = backend.linalg.matrix_power(x, n)
+    np.testing.assert_allclose(found, np.linalg.matrix_power(x, n), rtol=1e-5)
+
+
 def test_files_go_to_other_backends_and_come_from_them():
     """With the peers that are installed, or else from process to process."""
     peers = [name for name in ("jax", "torch") if importlib.util.find_spec(name)] or ["pullback"]

@@ -105,6 +105,10 @@ def matrix_rank(x, tol=None):
     return pb.sum(pb.linalg.svdvals(x) > tol, axis=-1).astype("int32")
 
 
+def matrix_power(a, n):
+    return pb.linalg.matrix_power(convert_to_tensor(a), n)
+
+
 def pinv(x, rcond=None):
     return pb.linalg.pinv(floating(x), rcond)
 
