@@ -263,7 +263,11 @@ LOOP(elements, ElementsArgs) {
     const ptrdiff_t last = args->axes - 1, row = args->shape[last];
     const ptrdiff_t room = STRIDED_BLOCK / SIZE_OF(type);
     const int by_rows = last && row >= LONG_ROW, whole = last == 1 && row < LONG_ROW && row;
-    const ptrdiff_t most = whole ? room - room % row : room;
+    int in_place = !converts && (stored == type || stored == BOOLEAN);
+    for (ptrdiff_t k = 0; k < args->operands; k++)
+        in_place = in_place && args->x[k].is_plain && args->x[k].type == type;
+    /* Where nothing is gathered or converted, one block is all. */
+    const ptrdiff_t most = in_place ? to - from : whole ? room - room % row : room;
     const ptrdiff_t repeating = by_rows ? row_number(args) : -1;
     const ptrdiff_t by_number = repeating < 0 ? -1 : loop_with_number(args->loop, repeating == 1);
     for (ptrdiff_t first = from, count; first < to; first += count) {

@@ -135,6 +135,11 @@ def by_float32(function: Callable[..., Any], dtype: Any = None) -> Callable[...,
             return function(*inputs, **attributes)
         shape = np.broadcast_shapes(*(array.shape for array in inputs if array is not None))
         first: Any = inputs[0]
+        axes = _order(first) if first.shape == shape else None
+        if axes is not None:
+            # In the order in which the elements lie: else each copy would jump through memory.
+            inputs = tuple(array if array is None else _lined(array, axes) for array in inputs)
+            shape = tuple([shape[axis] for axis in axes])
         y = np.empty(shape, first.dtype if dtype is None else dtype)
         sources = [_flat(array, shape) for array in inputs]
         target = y.reshape(-1)
@@ -155,9 +160,24 @@ def by_float32(function: Callable[..., Any], dtype: Any = None) -> Callable[...,
                 target[piece] = result
 
         threads.over(work, y.size)
-        return y
+        return y if axes is None else y.transpose(np.argsort(axes))
 
     return kernel
+
+
+def _order(x: Array) -> tuple[int, ...] | None:
+    """The order of axes in which the elements of x lie without gaps, if it is not their own."""
+    if x.ndim < 2 or x.flags.c_contiguous:
+        return None
+    axes = tuple(sorted(range(x.ndim), key=lambda axis: -x.strides[axis]))
+    return axes if x.transpose(axes).flags.c_contiguous else None
+
+
+def _lined(x: Array, axes: tuple[int, ...]) -> Array:
+    """x with its axes in another order, as many as a result has."""
+    if x.size == 1:
+        return x
+    return x.reshape((1,) * (len(axes) - x.ndim) + x.shape).transpose(axes)
 
 
 def _flat(array: Array | None, shape: tuple[int, ...]) -> Array | None:

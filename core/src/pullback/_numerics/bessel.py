@@ -76,15 +76,15 @@ def bessel_i(xp: ArrayNamespace, x: Any, *, n: int, scaled: bool = False) -> Any
     size = xp.abs(x)
     is_near = size < _FAR
     small = xp.where(is_near, size, 0.0)
-    near = polynomial(small * small * 0.25, _series(n))
+    near = polynomial(xp, small * small * 0.25, _series(n))
     if n:
         near = near * (small * 0.5) ** n
     large = xp.where(is_near, _FAR, size)
     place = 2 * _FAR / large - 1
-    far = polynomial(place, _SCALED[min(n, 1)])
+    far = polynomial(xp, place, _SCALED[min(n, 1)])
     if n > 1:
         # Upwards by DLMF 10.29.1: there is little to lose while n is small beside x.
-        before = polynomial(place, _SCALED[0])
+        before = polynomial(xp, place, _SCALED[0])
         for order in range(1, n):
             before, far = far, before - 2 * order / large * far
     far = far / xp.sqrt(large)

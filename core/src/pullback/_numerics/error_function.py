@@ -168,21 +168,21 @@ def _at_most(xp: ArrayNamespace, x: Any, limit: float) -> Any:
     return xp.minimum(x, limit)
 
 
-def _scaled_complement(size: Any) -> Any:
+def _scaled_complement(xp: ArrayNamespace, size: Any) -> Any:
     """exp(x**2) erfc(x) for x >= 0."""
-    return polynomial((size - 3.75) / (size + 3.75), _SCALED_COMPLEMENT) / (1 + 2 * size)
+    return polynomial(xp, (size - 3.75) / (size + 3.75), _SCALED_COMPLEMENT) / (1 + 2 * size)
 
 
 def _near(xp: ArrayNamespace, size: Any) -> Any:
     """erf(x) for x in [0, 1]."""
-    return size + size * ratio(_at_most(xp, size * size, 1.0), _NEAR)
+    return size + size * ratio(xp, _at_most(xp, size * size, 1.0), _NEAR)
 
 
 def erf(xp: ArrayNamespace, x: Any) -> Any:
     """The error function in float64."""
     # From 6 on it is 1.
     size = _at_most(xp, xp.abs(x), 6.0)
-    far = 1 - xp.exp(-size * size) * _scaled_complement(size)
+    far = 1 - xp.exp(-size * size) * _scaled_complement(xp, size)
     return xp.copysign(xp.where(size < 1, _near(xp, size), far), x)
 
 
@@ -191,8 +191,8 @@ def erf32(xp: ArrayNamespace, x: Any) -> Any:
     # From 3.93 on it is 1 in float32.
     size = _at_most(xp, xp.abs(x), 3.93)
     square = size * size
-    near = size + size * polynomial(_at_most(xp, square, 1.0), _NEAR_32)
-    far = 1 - xp.exp(-square) * polynomial(size - 2.5, _FAR_32)
+    near = size + size * polynomial(xp, _at_most(xp, square, 1.0), _NEAR_32)
+    far = 1 - xp.exp(-square) * polynomial(xp, size - 2.5, _FAR_32)
     return xp.copysign(xp.where(size < 1, near, far), x)
 
 
@@ -203,7 +203,7 @@ def erfc(xp: ArrayNamespace, x: Any) -> Any:
     # exp(-x**2) in two factors, or the rounding of x**2 would be multiplied by x**2.
     head = xp.floor(size * 256) / 256
     tail = xp.exp(-head * head) * xp.exp((head - size) * (head + size))
-    upper = xp.where(size < 0.5, 1 - _near(xp, size), tail * _scaled_complement(size))
+    upper = xp.where(size < 0.5, 1 - _near(xp, size), tail * _scaled_complement(xp, size))
     return xp.where(x < 0, 2 - upper, upper)
 
 
@@ -217,10 +217,10 @@ def erfc32(xp: ArrayNamespace, x: Any) -> Any:
     lost = (head * head - square) + (size - head) * (size + head)
     tail = xp.exp(-square)
     tail = tail - tail * lost
-    middle = polynomial(_at_most(xp, size, 2.0) - 1.25, _MIDDLE_COMPLEMENT_32)
+    middle = polynomial(xp, _at_most(xp, size, 2.0) - 1.25, _MIDDLE_COMPLEMENT_32)
     reach = xp.maximum(size, 2.0)
-    far = polynomial(1 / (reach * reach), _FAR_COMPLEMENT_32) / reach
-    near = 1 - (size + size * polynomial(_at_most(xp, square, 0.25), _NEAR_32))
+    far = polynomial(xp, 1 / (reach * reach), _FAR_COMPLEMENT_32) / reach
+    near = 1 - (size + size * polynomial(xp, _at_most(xp, square, 0.25), _NEAR_32))
     upper = xp.where(size < 0.5, near, tail * xp.where(size < 2, middle, far))
     return xp.where(x < 0, 2 - upper, upper)
 
@@ -228,9 +228,9 @@ def erfc32(xp: ArrayNamespace, x: Any) -> Any:
 def erfinv(xp: ArrayNamespace, x: Any) -> Any:
     """The inverse of the error function, in float64 or float32."""
     size = xp.abs(x)
-    middle = size + size * ratio(0.7225 - size * size, _INVERSE_MIDDLE)
+    middle = size + size * ratio(xp, 0.7225 - size * size, _INVERSE_MIDDLE)
     # 1 - size has no rounding error where the tail begins.
     r = xp.sqrt(-xp.log(0.5 * (1 - size)))
-    tail = r * 0.8125 + r * ratio(r - 1.6, _INVERSE_TAIL)
+    tail = r * 0.8125 + r * ratio(xp, r - 1.6, _INVERSE_TAIL)
     found = xp.where(size <= 0.85, middle, tail)
     return xp.copysign(xp.where(size == 1, math.inf, found), x)

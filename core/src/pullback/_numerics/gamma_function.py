@@ -120,10 +120,10 @@ def lgamma(xp: ArrayNamespace, x: Any) -> Any:
     y = _at_least_1(xp, x)
     # y - 1 and y - 2 without the rounding of y = 1 + x.
     above_1, above_2 = xp.where(fraction, x, y - 1), xp.where(fraction, x - 1, y - 2)
-    near = above_1 * above_2 * (0.4375 + ratio(xp.minimum(y, 3.0) - 1, _LGAMMA_NEAR))
+    near = above_1 * above_2 * (0.4375 + ratio(xp, xp.minimum(y, 3.0) - 1, _LGAMMA_NEAR))
     # DLMF 5.11.1.
     big = xp.maximum(y, 3.0)
-    rest = ratio(1 / big / big, _LGAMMA_FAR) / big
+    rest = ratio(xp, 1 / big / big, _LGAMMA_FAR) / big
     far = (big - 0.5) * (xp.log(big) - 1) + (0.5 * math.log(2 * math.pi) - 0.5 + rest)
     found = xp.where(y < 3, near, far)
     # gamma(x) = gamma(1 + x) / x, and gamma(x) gamma(1 - x) = pi / sin(pi x): DLMF 5.5.1, 5.5.3.
@@ -139,11 +139,11 @@ def digamma(xp: ArrayNamespace, x: Any) -> Any:
     y = _at_least_1(xp, x)
     close = xp.minimum(y, 3.0)
     above_root = ((close - _ROOT[0]) - _ROOT[1]) - _ROOT[2]
-    near = above_root * (0.75 + ratio(close - 1, _DIGAMMA_NEAR))
+    near = above_root * (0.75 + ratio(xp, close - 1, _DIGAMMA_NEAR))
     # DLMF 5.11.2.
     big = xp.maximum(y, 3.0)
     square = 1 / big / big
-    far = xp.log(big) - (0.5 / big + ratio(square, _DIGAMMA_FAR) * square)
+    far = xp.log(big) - (0.5 / big + ratio(xp, square, _DIGAMMA_FAR) * square)
     found = xp.where(y < 3, near, far)
     # digamma(x) = digamma(1 + x) - 1 / x = digamma(1 - x) - pi / tan(pi x): DLMF 5.5.2, 5.5.4.
     angle = _angle(xp, x)
@@ -177,10 +177,10 @@ def polygamma(
     negative = x < 0
     fraction = x - xp.round(x)
     first = xp.where(negative, fraction, x) if below else x
-    total = _power(first, order, size) + _tail(first, order, size, short)
+    total = _power(first, order, size) + _tail(xp, first, order, size, short)
     if below:
-        turned = _tail(xp.where(negative, -fraction, 0.0), order, size, short)
-        turned = turned - _tail(xp.where(negative, -x, 0.0), order, size, short)
+        turned = _tail(xp, xp.where(negative, -fraction, 0.0), order, size, short)
+        turned = turned - _tail(xp, xp.where(negative, -x, 0.0), order, size, short)
         total = xp.where(negative, total - turned if order % 2 else total + turned, total)
     sign = (-1.0) ** order
     found = xp.where(x == math.inf, sign * 0.0, sign * total)
@@ -188,7 +188,7 @@ def polygamma(
     return xp.where(pole, math.inf if n % 2 else math.nan, found)
 
 
-def _tail(a: Any, s: int, size: float, short: bool) -> Any:
+def _tail(xp: ArrayNamespace, a: Any, s: int, size: float, short: bool) -> Any:
     """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and integer s > 1.
 
     The sum is the Hurwitz zeta function of 1 + a, by Euler and Maclaurin's summation (DLMF
@@ -196,7 +196,7 @@ def _tail(a: Any, s: int, size: float, short: bool) -> Any:
     """
     end = a + (_TERMS + 1)
     inverse = 1 / end
-    series = polynomial(inverse * inverse, _euler_maclaurin(s))
+    series = polynomial(xp, inverse * inverse, _euler_maclaurin(s))
     total = (series * inverse * inverse + (0.5 * inverse + 1 / (s - 1))) * _power(end, s - 1, size)
     if not short:
         total = total * (1 - (s - 1) * _lost(a, _TERMS + 1, end))

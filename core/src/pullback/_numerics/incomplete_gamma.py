@@ -24,6 +24,8 @@ LARGE = 20.0
 _EULER = 0.5772156649015329
 #: What Stirling's formula for log(gamma) lacks, in 1 / a**2 and times a (DLMF 5.11.1).
 _STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+#: (log(1 + u) - u + r u) / 2 r**3 in r**2, r = u / (2 + u).
+_LOG1P_REST = tuple(1 / (2 * k + 3) for k in range(24, -1, -1))
 #: The terms of the power series, the levels of the continued fraction, and the orders and terms of
 #: Temme's expansion: what is left out is below 1e-16 where each is used.
 _TERMS, _LEVELS, _ORDERS, _POWERS = 80, 60, 9, 24
@@ -74,26 +76,30 @@ def log1p_rest(xp: ArrayNamespace, u: Any) -> Any:
     small = xp.abs(u) < 0.4
     v = xp.where(small, u, 0.0)
     r = v / (2 + v)
-    series = polynomial(r * r, [1 / (2 * k + 3) for k in range(24, -1, -1)])
+    series = polynomial(xp, r * r, _LOG1P_REST)
     far = xp.where(small, 1.0, u)
     return xp.where(small, r * (2 * r * r * series - v), xp.log1p(far) - far)
 
 
-def _log_gamma_of_next(xp: ArrayNamespace, a: Any) -> Any:
+def log_gamma_of_next(xp: ArrayNamespace, a: Any) -> Any:
     """log(gamma(1 + a)) for a from 0 to 1, exact where it is small."""
-    return a * (1 - _EULER) - xp.log1p(a) + a * a * polynomial(a, _near_one())
+    return a * (1 - _EULER) - xp.log1p(a) + a * a * polynomial(xp, a, _near_one())
+
+
+def log_power_of_large(xp: ArrayNamespace, a: Any, x: Any) -> Any:
+    """log(x**a exp(-x) / gamma(a + 1)) for large a."""
+    rest = polynomial(xp, 1 / (a * a), _STIRLING) / a
+    far = a * log1p_rest(xp, (x - a) / a) - rest
+    return far - 0.5 * xp.log(2 * math.pi * a)
 
 
 def log_power(xp: ArrayNamespace, a: Any, x: Any) -> Any:
     """log(x**a exp(-x) / gamma(a + 1))."""
-    large = xp.where(a >= LARGE, a, LARGE)
-    rest = polynomial(1 / (large * large), _STIRLING) / large
-    far = large * log1p_rest(xp, (x - large) / large) - rest
-    far = far - 0.5 * xp.log(2 * math.pi * large)
+    far = log_power_of_large(xp, xp.where(a >= LARGE, a, LARGE), x)
     small = xp.where(a < LARGE, a, 1.0)
     tiny = xp.where(small <= 1, small, 1.0)
     gamma = xp.where(
-        small <= 1, _log_gamma_of_next(xp, tiny), lgamma(xp, xp.where(small <= 1, 1.0, small) + 1)
+        small <= 1, log_gamma_of_next(xp, tiny), lgamma(xp, xp.where(small <= 1, 1.0, small) + 1)
     )
     return xp.where(a >= LARGE, far, small * xp.log(x) - x - gamma)
 
@@ -128,56 +134,70 @@ def regularized(xp: ArrayNamespace, a: Any, x: Any, *, upper: bool) -> Any:
     b, y = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
     low, high = _both(xp, b, y)
     found = high if upper else low
+    return xp.where(inside, found, at_edge(xp, a, x, upper=upper))
+
+
+def at_edge(xp: ArrayNamespace, a: Any, x: Any, *, upper: bool) -> Any:
+    """The function where a or x is 0, infinite, negative or NaN."""
     below, above = (1.0, 0.0) if upper else (0.0, 1.0)
     # P is 0 at x = 0 and for infinite a, and 1 at a = 0 and for infinite x.
     rises = (a >= 0) & (x >= 0) & ((a == 0) | (x == math.inf))
     falls = (a >= 0) & (x >= 0) & ((x == 0) | (a == math.inf))
-    edge = xp.where(rises, above, xp.where(falls, b * 0 + below, math.nan))
-    return xp.where(inside, found, xp.where(rises & falls, math.nan, edge))
+    zero = xp.where((a > 0) & (a < math.inf), a, 1.0) * 0
+    found = xp.where(rises, above, xp.where(falls, zero + below, math.nan))
+    return xp.where(rises & falls, math.nan, found)
 
 
 def _both(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
     power = xp.exp(log_power(xp, a, x))
-    # DLMF 8.11.4, for x up to a + 1.
     near = (x < a + 1) | (x < 1.5)
-    y = xp.where(near, x, 0.0)
-    term = total = y * 0 + 1
-    for n in range(1, _TERMS):
-        term = term * (y / (a + n))
-        total = total + term
-    by_series = power * total
-    # DLMF 8.9.2 with every second level taken into the one before, from there on.
-    y = xp.where(near, a + 2, x)
-    level = y + (2 * _LEVELS + 1) - a
-    for n in range(_LEVELS, 0, -1):
-        level = y + (2 * n - 1) - a - n * (n - a) / level
-    by_fraction = power * a / level
-    # DLMF 8.7.1, for a below 1: 1 - P would lose the digits of a small Q.
+    by_series = power * series(a, xp.where(near, x, 0.0))
+    by_fraction = power * fraction(a, xp.where(near, a + 2, x))
     is_small = near & (a < 1)
-    b, y = xp.where(is_small, a, 0.5), xp.where(is_small, x, 1.0)
-    term, others = y * 0 + 1, y * 0
-    for n in range(1, 25):
-        term = term * (y * (-1 / n))
-        others = others + term / (b + n)
-    head = b * xp.log(y) - _log_gamma_of_next(xp, b)
-    by_difference = -xp.expm1(head) - xp.exp(head) * b * others
+    by_difference = difference(xp, xp.where(is_small, a, 0.5), xp.where(is_small, x, 1.0))
     low = xp.where(near, by_series, 1 - by_fraction)
     high = xp.where(near, xp.where(is_small, by_difference, 1 - by_series), by_fraction)
-    return _uniform(xp, a, x, low, high)
-
-
-def _uniform(xp: ArrayNamespace, a: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """P and Q by Temme's expansion for large a near x (DLMF 8.12.3 and 8.12.4), or those given."""
     chosen = (a >= LARGE) & (xp.abs(x - a) < 0.5 * a)
-    b = xp.where(chosen, a, LARGE)
-    away = (xp.where(chosen, x, LARGE) - b) / b
+    below, above = uniform(xp, xp.where(chosen, a, LARGE), xp.where(chosen, x, LARGE))
+    return xp.where(chosen, below, low), xp.where(chosen, above, high)
+
+
+def series(a: Any, x: Any, terms: int = _TERMS) -> Any:
+    """P(a, x) over x**a exp(-x) / gamma(a + 1) for x up to a + 1 or 1.5 (DLMF 8.11.4)."""
+    term = total = x * 0 + 1
+    for n in range(1, terms):
+        term = term * (x / (a + n))
+        total = total + term
+    return total
+
+
+def fraction(a: Any, x: Any, levels: int = _LEVELS) -> Any:
+    """Q(a, x) over the same for other x: DLMF 8.9.2, two levels of the fraction in one."""
+    level = x + (2 * levels + 1) - a
+    for n in range(levels, 0, -1):
+        level = x + (2 * n - 1) - a - n * (n - a) / level
+    return a / level
+
+
+def difference(xp: ArrayNamespace, a: Any, x: Any) -> Any:
+    """Q(a, x) for a below 1, x up to 2, where 1 - P would lose the digits of Q (DLMF 8.7.1)."""
+    term, others = x * 0 + 1, x * 0
+    for n in range(1, 25):
+        term = term * (x * (-1 / n))
+        others = others + term / (a + n)
+    head = a * xp.log(x) - log_gamma_of_next(xp, a)
+    return -xp.expm1(head) - xp.exp(head) * a * others
+
+
+def uniform(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
+    """P and Q by Temme's expansion, for large a with x within a half (DLMF 8.12.3 and 8.12.4)."""
+    away = (x - a) / a
     half_square = -log1p_rest(xp, away)  # eta**2 / 2
     eta = xp.sqrt(2 * xp.where(half_square > 0, half_square, 0.0))
     eta = xp.where(away < 0, -eta, eta)
-    total = b * 0
+    total = a * 0
     for row in reversed(temme()):
-        total = total / b + polynomial(eta, row)
-    rest = xp.exp(-b * half_square) / xp.sqrt(2 * math.pi * b) * total
-    place = eta * xp.sqrt(b * 0.5)
-    below, above = 0.5 * erfc(xp, -place) - rest, 0.5 * erfc(xp, place) + rest
-    return xp.where(chosen, below, low), xp.where(chosen, above, high)
+        total = total / a + polynomial(xp, eta, row)
+    rest = xp.exp(-a * half_square) / xp.sqrt(2 * math.pi * a) * total
+    place = eta * xp.sqrt(a * 0.5)
+    return 0.5 * erfc(xp, -place) - rest, 0.5 * erfc(xp, place) + rest

@@ -13,6 +13,10 @@ from pullback_numpy import half
 from pullback_numpy.typing import Array, DType
 
 
+#: Elements that stay in the cache through all passes.
+_BLOCK = 8192
+
+
 def _astype(x: Array, *, dtype: DType) -> Array:
     return cast(x, dtype) if dtype is bfloat16 else half.astype(x, dtype)
 
@@ -34,13 +38,25 @@ def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> 
         return cast(np.arange(start, stop, step), dtype)
     # The length as in the op's rule; start + i * step is nearer than adding steps up.
     length = max(0, -int((start - stop) / step // 1))
-    counts = np.arange(length, dtype=np.float64)
-    counts *= step
-    if start or step < 0:  # else the sum changes nothing
-        counts += start
-    if dtype.char in "fd":
-        return counts.astype(dtype, copy=False)
-    return cast(counts, dtype)
+    moves = bool(start or step < 0)  # else the sum changes nothing
+    if length <= 2 * _BLOCK or dtype.char not in "fd":
+        counts = np.arange(length, dtype=np.float64)
+        counts *= step
+        if moves:
+            counts += start
+        return counts.astype(dtype, copy=False) if dtype.char in "fd" else cast(counts, dtype)
+    y, first = np.empty(length, dtype), np.arange(_BLOCK, dtype=np.float64)
+    room = np.empty(_BLOCK)
+    for begin in range(0, length, _BLOCK):
+        part = y[begin : begin + _BLOCK]
+        counts = part if dtype.char == "d" else room[: part.size]
+        np.add(first[: part.size], begin, out=counts)
+        counts *= step
+        if moves:
+            counts += start
+        if counts is not part:
+            part[...] = counts
+    return y
 
 
 def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:

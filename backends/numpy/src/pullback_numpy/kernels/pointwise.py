@@ -54,8 +54,7 @@ def _bell(x: Array, y: Array) -> None:
 def _hard_shrink(x: Array, *, threshold: float) -> Any:
     def into(x: Array, y: Array) -> None:
         is_near = np.less_equal(np.abs(x, out=y), x.dtype.type(threshold))
-        y[...] = x
-        np.copyto(y, 0, where=is_near)
+        y[...] = where(is_near, np.zeros((), x.dtype), x)
 
     return in_pieces(into)(x)
 
