@@ -14,11 +14,13 @@ KERNEL(take) {
     if (along < 0 || along >= ndim || ndim + more > NPY_MAXDIMS)
         return NUMPY_FALLBACK(take);
     ptrdiff_t rows = PyArray_DIM(as_array(x[0]), along), outer = 1, inner = 1;
+    int beyond = 0;
     for (ptrdiff_t i = 0; i < ids.count; i++) {
         ptrdiff_t id = index_of(&ids, i);
-        if (id < -rows || id >= rows)
-            return NUMPY_FALLBACK(take);
+        beyond |= (id < -rows) | (id >= rows);
     }
+    if (beyond)
+        return NUMPY_FALLBACK(take);
     for (int i = 0; i < along; i++)
         outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     for (int i = 0; i < more; i++)

@@ -11,8 +11,25 @@ INLINE ptrdiff_t index_at(const void *indices, ptrdiff_t wide, ptrdiff_t i) {
                 : (ptrdiff_t)((const int32_t *)indices)[i];
 }
 
+/* Single numbers: nothing but the index and the number is read in between. */
+#define TAKE_NUMBERS(T)                                                                            \
+    do {                                                                                           \
+        const T *indices = args->indices;                                                          \
+        for (ptrdiff_t unit = from; unit < to; unit++) {                                           \
+            ptrdiff_t row = (ptrdiff_t)indices[unit];                                              \
+            args->y[unit] = args->x[row < 0 ? row + rows : row];                                   \
+        }                                                                                          \
+    } while (0)
+
 LOOP(take, TakeArgs) {
     ptrdiff_t positions = args->positions, rows = args->rows, inner = args->inner;
+    if (inner == 1 && to <= positions) {
+        if (args->wide)
+            TAKE_NUMBERS(int64_t);
+        else
+            TAKE_NUMBERS(int32_t);
+        return;
+    }
     ptrdiff_t at = from % positions;
     const float *x = args->x + from / positions * rows * inner;
     for (ptrdiff_t unit = from; unit < to; unit++) {

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import pullback as pb
 from pullback_native import _native
+from pullback_native.kernels.halves import LEADS, large_in_float32
 
 pytestmark = pytest.mark.usefixtures("instructions")
 rng = np.random.default_rng(0)
@@ -110,3 +112,70 @@ def test_sums_of_short_and_long_rows(dtype):
                 assert np.all((np.abs(found - exact) <= bound) | ~fine)
                 most = np.max(x, axis=axes)
                 np.testing.assert_array_equal(_native.max(x, axis=axes, keepdims=False), most)
+
+
+@pytest.mark.parametrize("n", [3071, 3072, 12287, 12288, 70_001])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@np.errstate(all="ignore")
+def test_where_loops_of_numpy_lead(n, dtype):
+    close = 1e-6 if dtype == "float32" else 1e-14
+    for _ in range(4):
+        x, y = some(n, dtype, 5), some(n, dtype, 5)
+        for name in ("logaddexp", "logaddexp2"):
+            expected = getattr(np, name)(x.astype(np.float64), y.astype(np.float64))
+            found = getattr(_native, name)(x, y)
+            assert found.dtype == dtype
+            # Around a result of 0 the larger term is what is rounded.
+            size = np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
+            away = np.abs(found - expected) <= close * np.where(np.isfinite(size), size + 1, 1)
+            assert (away | (found == expected) | np.isnan(expected) & np.isnan(found)).all()
+        wide = x.astype(np.float64)
+        tanh = np.where(wide < 0, wide * np.tanh(np.log1p(np.exp(np.minimum(wide, 0)))), 0)
+        tanh = np.where(wide >= 0, wide * np.tanh(wide + np.log1p(np.exp(-np.abs(wide)))), tanh)
+        expected, found = np.where(wide == -np.inf, -0.0, tanh), _native.mish(x)
+        np.testing.assert_allclose(found, expected, rtol=3 * close, atol=1e-30)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("n", [LEADS - 1, LEADS, 3 * LEADS + 5])
+@np.errstate(all="ignore")
+def test_powers_of_16_bit_floats(n, dtype):
+    kernel = large_in_float32("pow", _native.pow)
+    dtype = getattr(pb, dtype)
+    x, y = np.abs(some(n, np.float32)).astype(dtype), some(n, np.float32, 3).astype(dtype)
+    for shape in ((n,), (n, 1)):
+        for a, b in ((x.reshape(shape), y.reshape(shape)), (x.reshape(shape), y[:1])):
+            exact = np.power(a.astype(np.float64), b.astype(np.float64))
+            expected, found = exact.astype(dtype), kernel(a, b)
+            assert found.dtype == dtype
+            assert found.shape == expected.shape
+            bits = found.view(np.int16).astype(int) - expected.view(np.int16)
+            assert ((np.abs(bits) <= 1) | (np.isnan(exact) & (found != found))).all()
+
+
+@pytest.mark.parametrize("wide", [np.int32, np.int64])
+@pytest.mark.parametrize("count", [1, 7, 1000, 200_001])
+def test_numbers_of_a_vector(wide, count):
+    x = rng.standard_normal(5000).astype(np.float32)
+    at = rng.integers(-5000, 5000, count).astype(wide)
+    np.testing.assert_array_equal(_native.take(x, at, axis=0), x[at])
+    rows = rng.standard_normal((3, 400)).astype(np.float32)
+    at = rng.integers(-400, 400, count).astype(wide)
+    np.testing.assert_array_equal(_native.take(rows, at, axis=1), rows[:, at])
+    for beyond in (5000, -5001):
+        with pytest.raises(IndexError):
+            _native.take(x, np.append(at, beyond).astype(wide), axis=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "float16"])
+@pytest.mark.parametrize("n", [1023, 1024, 4097, 100_003])
+def test_whole_arrays_are_one_block(n, dtype):
+    """And arrays beside them that are gathered, in blocks."""
+    x, y = ((rng.random(n) * 200 - 100).astype(dtype) for _ in range(2))
+    steps = np.repeat(y, 2)[::2]
+    for other in (y, steps, y[0]):
+        for name in ("add", "multiply", "maximum", "less", "equal"):
+            found = getattr(_native, name)(x, np.asarray(other))
+            np.testing.assert_array_equal(found, getattr(np, name)(x, other))
+    for name in ("abs", "negative", "square"):
+        np.testing.assert_array_equal(getattr(_native, name)(x), getattr(np, name)(x))

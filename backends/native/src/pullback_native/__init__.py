@@ -101,6 +101,8 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
 def pullback_register_kernels(register: Callable[..., None]) -> None:
     """Registers the kernels with the NumPy backend, for the dtypes that they take."""
     compiled = {name: getattr(_native, name) for name in _native.KERNELS}
+    if _NUMPY_LEADS:
+        compiled["pow"] = halves.large_in_float32("pow", compiled["pow"])
     for name, kernel in (compiled | KERNELS).items():
         in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
         dtypes = DTYPES.get(name, ("float32",))

@@ -52,6 +52,8 @@ OF_FLOAT16 = ("argmax", "argmin", "any", "all")
 FEW_OF = 8
 #: From so many elements on.
 WORTH_A_COPY = 512
+#: From so many elements on NumPy's powers of float32 lead with AVX-512.
+LEADS = 16384
 #: Functions of NumPy, which has loops for float16 that convert vectors where the processor can.
 FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "sin", "tan")
 #: Functions that the pack computes in double, and NumPy with AVX-512 faster in float32.
@@ -85,6 +87,28 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         )
 
     return may_decline(wide) if declines(kernel) or declines(numpy) else wide
+
+
+def large_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Array, Array], Any]:
+    """A kernel of two arrays of 16-bit floats: of large ones of a shape, NumPy's of float32."""
+    function, astype = NUMPY_KERNELS[op_name], _native.astype
+
+    def chosen(x1: Array, x2: Array) -> Any:
+        if x1.size < LEADS or x1.shape != x2.shape or x1.dtype != x2.dtype:
+            return kernel(x1, x2)
+        y = np.empty(x1.shape, x1.dtype)
+        first, second, target = x1.reshape(-1), x2.reshape(-1), y.reshape(-1)
+
+        def write(piece: slice) -> None:
+            wide = function(
+                astype(first[piece], dtype=FLOAT32), astype(second[piece], dtype=FLOAT32)
+            )
+            target[piece] = astype(wide, dtype=x1.dtype)
+
+        threads.over(write, y.size)
+        return y
+
+    return chosen
 
 
 def scatter_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:

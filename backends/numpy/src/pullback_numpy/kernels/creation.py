@@ -12,7 +12,6 @@ from pullback.plugins.records import Kernel
 from pullback_numpy import half
 from pullback_numpy.typing import Array, DType
 
-
 #: Elements that stay in the cache through all passes.
 _BLOCK = 8192
 
