@@ -98,24 +98,24 @@ def _uniform(xp: ArrayNamespace, a: Any, x: Any, other: Any, order: int) -> Any:
     eta = xp.where(away < 0, -eta, eta)
     rows = temme()
     poles = [*rows[0], 1.0]
-    q, of_q = polynomial(eta, poles), polynomial(eta, _derived(poles))
+    q, of_q = polynomial(xp, eta, poles), polynomial(xp, eta, _derived(poles))
     lead = [c / (len(poles) - i) for i, c in enumerate(poles)]
     # The derivatives of eta by a, and of S; those of S are of c(eta) + S'(eta, a) / a.
     turn = -1 / (b * q)
     bend = -turn / b - of_q * turn * turn / q
     total = slope = curve = b * 0
     for row in reversed(rows):
-        once = polynomial(eta, _derived(row))
-        twice = polynomial(eta, _derived(_derived(row)))
+        once = polynomial(xp, eta, _derived(row))
+        twice = polynomial(xp, eta, _derived(_derived(row)))
         curve = (curve - 2 * (slope - total / b) / b) / b + twice * turn * turn + once * bend
         slope = (slope - total / b) / b + once * turn
-        total = total / b + polynomial(eta, row)
+        total = total / b + polynomial(xp, eta, row)
     log_ratio = xp.log1p(away)
-    first = polynomial(eta, lead) + (log_ratio - 0.5 / b) * total + slope
+    first = polynomial(xp, eta, lead) + (log_ratio - 0.5 / b) * total + slope
     found = first
     if order == 2:
         # F' and F times the derivative of log(e).
-        found = polynomial(eta, _derived(lead)) * turn + (0.5 / b - 1) / b * total
+        found = polynomial(xp, eta, _derived(lead)) * turn + (0.5 / b - 1) / b * total
         found = found + (log_ratio - 0.5 / b) * (slope + first) + curve
     found = -found * xp.exp(-b * half_square) / xp.sqrt(2 * math.pi * b)
     return xp.where(chosen, found, other)

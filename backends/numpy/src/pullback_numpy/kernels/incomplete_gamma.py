@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from pullback._numerics import ArrayNamespace
 from pullback._numerics import incomplete_gamma as formulas
 from pullback._numerics.gamma_function import lgamma
 from pullback.array_api.narrowing import narrowing
@@ -33,21 +34,27 @@ class _Numbers:
         return x1 if condition else x2
 
 
+_PYTHON = cast("ArrayNamespace", _Numbers())
+
+
 def one(a: float, x: float, upper: bool, short: bool) -> float:
     """P(a, x), or Q(a, x) if `upper`, of one pair with 0 < a < inf and 0 < x < inf.
 
     `short`: to fewer digits, for what is rounded to float32 or less.
 
     Raises:
-        OverflowError: beyond the largest float.
+        ArithmeticError: beyond the largest float.
+        ValueError: the same, of a logarithm.
     """
     if a >= formulas.LARGE and abs(x - a) < 0.5 * a:
-        return formulas.uniform(_Numbers, a, x)[upper]
+        both: tuple[float, float] = formulas.uniform(_PYTHON, a, x)
+        return both[upper]
     near = x < a + 1 or x < 1.5
     if near and upper and a < 1:
-        return formulas.difference(_Numbers, a, x)
+        found: float = formulas.difference(_PYTHON, a, x)
+        return found
     if a >= formulas.LARGE:
-        power = math.exp(formulas.log_power_of_large(_Numbers, a, x))
+        power = math.exp(formulas.log_power_of_large(_PYTHON, a, x))
     else:
         power = math.exp(a * math.log(x) - x - math.lgamma(a + 1))
     if near:
@@ -138,8 +145,8 @@ def _high(a: Array, x: Array, upper: bool, levels: int) -> Array:
         part /= level
         np.add(above, 2 * n - 1, out=level)
         level -= part
-    high = _power(a, x) * (a / level)
-    return high if upper else 1 - high
+    high: Array = _power(a, x) * (a / level)
+    return high if upper else np.subtract(1, high)
 
 
 def regularized(a: Any, x: Any, *, upper: bool) -> Any:
@@ -154,7 +161,7 @@ def regularized(a: Any, x: Any, *, upper: bool) -> Any:
                 [
                     one(one_a, one_x, upper, x.itemsize < 8)
                     if 0 < one_a < math.inf and 0 < one_x < math.inf
-                    else float(formulas.at_edge(_Numbers, one_a, one_x, upper=upper))
+                    else float(formulas.at_edge(_PYTHON, one_a, one_x, upper=upper))
                     for one_a, one_x in zip(wide.tolist(), far.tolist(), strict=True)
                 ],
                 np.float64,

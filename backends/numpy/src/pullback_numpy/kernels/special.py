@@ -37,7 +37,8 @@ class _Namespace:
     @staticmethod
     def weighted_powers(x: Array, *polynomials: Sequence[float]) -> Array | None:
         """The values of one or two polynomials, in four calls where Horner's rule takes many."""
-        if x.size > _SHORT or x.dtype != np.float64:
+        # Those that are made at each call are lists, and have no hash.
+        if x.size > _SHORT or x.dtype != np.float64 or type(polynomials[0]) is not tuple:
             return None
         weights = _WEIGHTS.get(polynomials)
         if weights is None:
