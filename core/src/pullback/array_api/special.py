@@ -22,6 +22,9 @@ from pullback.array_api.narrowing import narrowing
 from pullback.plugins.compiling import known
 from pullback.plugins.records import Kernel
 
+#: The formulas are for backends whose kernels choose between them.
+__all__ = ["gamma_function", "incomplete_gamma", "kernels"]
+
 
 def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels of special functions over `xp`."""

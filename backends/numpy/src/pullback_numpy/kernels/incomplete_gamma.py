@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from pullback._numerics import ArrayNamespace
-from pullback._numerics import incomplete_gamma as formulas
-from pullback._numerics.gamma_function import lgamma
 from pullback.array_api.narrowing import narrowing
+from pullback.array_api.special import gamma_function
+from pullback.array_api.special import incomplete_gamma as formulas
 from pullback_numpy.typing import Array
 
 #: Up to so many numbers Python's arithmetic takes less time than the calls of NumPy.
@@ -34,7 +33,8 @@ class _Numbers:
         return x1 if condition else x2
 
 
-_PYTHON = cast("ArrayNamespace", _Numbers())
+#: In place of a namespace: the formulas take numbers for arrays.
+_PYTHON: Any = _Numbers()
 
 
 def one(a: float, x: float, upper: bool, short: bool) -> float:
@@ -116,7 +116,7 @@ def _power(a: Array, x: Array) -> Array:
         return a * np.log(x) - x - gamma
 
     _where(tiny, y, lambda a, x: small(formulas.log_gamma_of_next(np, a), a, x), a, x)
-    _where(~(tiny | large), y, lambda a, x: small(lgamma(np, a + 1), a, x), a, x)
+    _where(~(tiny | large), y, lambda a, x: small(gamma_function.lgamma(np, a + 1), a, x), a, x)
     _where(large, y, lambda a, x: formulas.log_power_of_large(np, a, x), a, x)
     power: Array = np.exp(y, out=y)
     return power
