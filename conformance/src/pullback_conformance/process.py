@@ -85,7 +85,7 @@ class ProcessState:
         new = [one for one in warnings.filters if one not in self._filters]
         gone = [one for one in self._filters if one not in warnings.filters]
         shown = ", ".join(
-            f"{action} {kind.__name__}{f' of {module.pattern}' if module else ''}"
+            f"{action} {getattr(kind, '__name__', kind)}{f' of {module.pattern}' if module else ''}"
             for action, _, kind, module, *_ in (new or gone)[:3]
         )
         return (
