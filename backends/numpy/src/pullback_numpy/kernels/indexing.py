@@ -122,7 +122,9 @@ def _add_crowds(start: Any, positions: Array, updates: Array) -> tuple[Array, ..
     crowds = np.flatnonzero(np.bincount(positions) > _FEW)
     if not crowds.size:
         return positions, updates
-    order = positions.argsort(kind="stable")
+    # NumPy sorts 16 bits by their digits, eight times as fast.
+    short = positions.astype(np.uint16) if start.shape[1] <= 1 << 16 else positions
+    order = short.argsort(kind="stable")
     ordered = positions[order]
     begins, ends = ordered.searchsorted(crowds), ordered.searchsorted(crowds, "right")
     others = np.ones(positions.size, np.bool_)
