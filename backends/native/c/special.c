@@ -74,31 +74,23 @@ ELEMENTS(sigmoid_cross_entropy_with_logits, 2, OF_TWO,
          OF_FLOATS(sigmoid_cross_entropy, sigmoid_cross_entropy_wide, 1))
 ELEMENTS(mish_gradient, 2, OF_TWO, IN_DOUBLE(mish_gradient, 2.5))
 
-/* Of two arrays, and of an attribute that has to be `fine`. */
-#define WITH_ATTRIBUTE(name, attribute, fine, cost)                                                \
+/* Of one or two arrays, and of an attribute that has to be `fine`. */
+#define WITH_ATTRIBUTE(name, inputs, form, attribute, fine, cost)                                  \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         double given = ATTRIBUTE(attribute);                                                       \
         if (given == -1 && PyErr_Occurred())                                                       \
             return NULL;                                                                           \
         const Family *family = OF_FLOATS(name, name##_wide, cost);                                 \
-        ELSE_NUMPY(name, count == 2 && (fine) ? elements(family, OF_TWO, given, x, 2) : NULL);     \
+        int takes = count == inputs && (fine);                                                     \
+        ELSE_NUMPY(name, takes ? elements(family, form, given, x, inputs) : NULL);                 \
     }
-#define OF_AN_ATTRIBUTE(name, attribute, cost)                                                     \
-    KERNEL(name) {                                                                                 \
-        (void)module;                                                                              \
-        double given = ATTRIBUTE(attribute);                                                       \
-        if (given == -1 && PyErr_Occurred())                                                       \
-            return NULL;                                                                           \
-        const Family *family = OF_FLOATS(name, name##_wide, cost);                                 \
-        ELSE_NUMPY(name, count == 1 ? elements(family, OF_NUMBER, given, x, 1) : NULL);            \
-    }
-OF_AN_ATTRIBUTE(soft_shrink, threshold, 0.3)
-OF_AN_ATTRIBUTE(hard_shrink, threshold, 0.3)
-OF_AN_ATTRIBUTE(celu, alpha, 0.7)
-WITH_ATTRIBUTE(leaky_relu_gradient, negative_slope, 1, 0.3)
-WITH_ATTRIBUTE(elu_gradient, alpha, 1, 0.7)
-WITH_ATTRIBUTE(huber_loss, delta, given > 0, 0.4)
+WITH_ATTRIBUTE(soft_shrink, 1, OF_NUMBER, threshold, 1, 0.3)
+WITH_ATTRIBUTE(hard_shrink, 1, OF_NUMBER, threshold, 1, 0.3)
+WITH_ATTRIBUTE(celu, 1, OF_NUMBER, alpha, 1, 0.7)
+WITH_ATTRIBUTE(leaky_relu_gradient, 2, OF_TWO, negative_slope, 1, 0.3)
+WITH_ATTRIBUTE(elu_gradient, 2, OF_TWO, alpha, 1, 0.7)
+WITH_ATTRIBUTE(huber_loss, 2, OF_TWO, delta, given > 0, 0.4)
 
 /* Of the orders that the functions of order 0 and 1, and their gradients, are made of. */
 KERNEL(bessel_i) {
