@@ -162,19 +162,19 @@ def _both(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
     return xp.where(chosen, below, low), xp.where(chosen, above, high)
 
 
-def series(a: Any, x: Any, terms: int = _TERMS) -> Any:
+def series(a: Any, x: Any) -> Any:
     """P(a, x) over x**a exp(-x) / gamma(a + 1) for x up to a + 1 or 1.5 (DLMF 8.11.4)."""
     term = total = x * 0 + 1
-    for n in range(1, terms):
+    for n in range(1, _TERMS):
         term = term * (x / (a + n))
         total = total + term
     return total
 
 
-def fraction(a: Any, x: Any, levels: int = _LEVELS) -> Any:
+def fraction(a: Any, x: Any) -> Any:
     """Q(a, x) over the same for other x: DLMF 8.9.2, two levels of the fraction in one."""
-    level = x + (2 * levels + 1) - a
-    for n in range(levels, 0, -1):
+    level = x + (2 * _LEVELS + 1) - a
+    for n in range(_LEVELS, 0, -1):
         level = x + (2 * n - 1) - a - n * (n - a) / level
     return a / level
 

@@ -38,17 +38,17 @@ def slope_by_order(xp: ArrayNamespace, a: Any, x: Any, *, order: int) -> Any:
     """
     inside = (x > 0) & (x < math.inf) & (a >= 0) & (a < math.inf)
     b, y = xp.where(inside, a, 1.0), xp.where(inside, x, 1.0)
-    found = _uniform(xp, b, y, _slopes(xp, b, y)[order - 1], order)
+    found = _uniform(xp, b, y, _elsewhere(xp, b, y, order), order)
     is_flat = (a >= 0) & (x >= 0) & ((a > 0) | (x > 0)) & ((a < math.inf) | (x < math.inf))
     return xp.where(inside, found, xp.where(is_flat, b * 0, math.nan))
 
 
-def _slopes(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
+def _elsewhere(xp: ArrayNamespace, a: Any, x: Any, order: int) -> Any:
     """By the series, and by the continued fraction, whose tail is `power` a / level."""
     power = xp.exp(log_power(xp, a, x))
     # The derivatives of log(power).
     rate = xp.log(x) - digamma(xp, a + 1)
-    turn = -polygamma(xp, a + 1, n=1, below=False)
+    turn = -polygamma(xp, a + 1, n=1, below=False) if order == 2 else 0
     # DLMF 8.11.4: P is `power` times the sum of x**n / ((a + 1) ... (a + n)).
     near = (x < a + 1) | (x < 1.5)
     y = xp.where(near, x, 0.0)
@@ -58,27 +58,31 @@ def _slopes(xp: ArrayNamespace, a: Any, x: Any) -> tuple[Any, Any]:
         reciprocal = 1 / (a + n)
         term = term * (y * reciprocal)
         harmonic = harmonic + reciprocal
-        squares = squares + reciprocal * reciprocal
         total = total + term
         slope = slope - term * harmonic
-        curve = curve + term * (harmonic * harmonic + squares)
-    by_series = power * (total * rate + slope)
-    twice_by_series = power * ((rate * rate + turn) * total + 2 * rate * slope + curve)
+        if order == 2:
+            squares = squares + reciprocal * reciprocal
+            curve = curve + term * (harmonic * harmonic + squares)
+    if order == 2:
+        by_series = power * ((rate * rate + turn) * total + 2 * rate * slope + curve)
+    else:
+        by_series = power * (total * rate + slope)
     # DLMF 8.9.2.
     y = xp.where(near, a + 2, x)
     level, change, bend = y + (2 * _LEVELS + 1) - a, y * 0 - 1, y * 0
     for n in range(_LEVELS, 0, -1):
         quotient, share = change / level, n * (n - a) / level
-        bend = share * (bend / level - 2 * quotient * quotient) - 2 * n * quotient / level
+        if order == 2:
+            bend = share * (bend / level - 2 * quotient * quotient) - 2 * n * quotient / level
         change = n / level + share * quotient - 1
         level = y + (2 * n - 1) - a - share
     slope = rate - change / level
-    curve = slope * slope + turn - bend / level + (change / level) * (change / level)
-    by_fraction = -power / level * (1 + a * slope)
-    twice_by_fraction = -power / level * (2 * slope + a * curve)
-    return xp.where(near, by_series, by_fraction), xp.where(
-        near, twice_by_series, twice_by_fraction
-    )
+    if order == 2:
+        curve = slope * slope + turn - bend / level + (change / level) * (change / level)
+        by_fraction = -power / level * (2 * slope + a * curve)
+    else:
+        by_fraction = -power / level * (1 + a * slope)
+    return xp.where(near, by_series, by_fraction)
 
 
 def _uniform(xp: ArrayNamespace, a: Any, x: Any, other: Any, order: int) -> Any:
@@ -106,8 +110,9 @@ def _uniform(xp: ArrayNamespace, a: Any, x: Any, other: Any, order: int) -> Any:
     total = slope = curve = b * 0
     for row in reversed(rows):
         once = polynomial(xp, eta, _derived(row))
-        twice = polynomial(xp, eta, _derived(_derived(row)))
-        curve = (curve - 2 * (slope - total / b) / b) / b + twice * turn * turn + once * bend
+        if order == 2:
+            twice = polynomial(xp, eta, _derived(_derived(row)))
+            curve = (curve - 2 * (slope - total / b) / b) / b + twice * turn * turn + once * bend
         slope = (slope - total / b) / b + once * turn
         total = total / b + polynomial(xp, eta, row)
     log_ratio = xp.log1p(away)

@@ -30,7 +30,8 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
             working, result = dtypes_of(x, dtype)
             if x.dtype != working:
                 x = xp.astype(x, working)
-            if name == "cumulative_sum" and x.shape[axis] >= LONG and "int" not in str(x.dtype):
+            long = name == "cumulative_sum" and x.shape[axis] >= LONG
+            if long and not xp.isdtype(x.dtype, "integral"):
                 totals = in_rows(function, x, axis, include_initial)
             else:
                 totals = function(x, axis=axis, dtype=working, include_initial=include_initial)

@@ -86,17 +86,16 @@ def many(a: Array, x: Array, *, upper: bool) -> Array:
     y = np.empty(x.shape, x.dtype)
     _where(~inside, y, lambda a, x: formulas.at_edge(np, a, x, upper=upper), a, x)
     _where(large, y, lambda a, x: formulas.uniform(np, a, x)[upper], a, x)
+    far = rest & ~near
     near &= rest
     if upper:
         small = near & (a < 1)
         _where(small, y, lambda a, x: formulas.difference(np, a, x), a, x)
         near &= ~small
-    rest &= x >= a + 1
-    rest &= x >= 1.5
     _where(near & (x < 4), y, lambda a, x: _low(a, x, upper), a, x)
     _where(near & (x >= 4), y, lambda a, x: _low(a, x, upper), a, x)
-    _where(rest & (x < 6), y, lambda a, x: _high(a, x, upper, 60), a, x)
-    _where(rest & (x >= 6), y, lambda a, x: _high(a, x, upper, 30), a, x)
+    _where(far & (x < 6), y, lambda a, x: _high(a, x, upper, 60), a, x)
+    _where(far & (x >= 6), y, lambda a, x: _high(a, x, upper, 30), a, x)
     return y
 
 

@@ -297,8 +297,7 @@ def dstack(xs):
 
 
 def column_stack(xs):
-    xs = [raised(x, 1) for x in _together(xs)]
-    return pb.concat([x[:, None] if x.ndim == 1 else x for x in xs], axis=1)
+    return pb.numpy.column_stack(_together(xs))
 
 
 def array_split(x, indices_or_sections, axis=0):
