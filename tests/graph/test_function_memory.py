@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -58,6 +59,32 @@ def peak(step, *args):
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+
+
+def read_in_a_branch(depth):
+    """A reference to a class that the branch of a captured function has read."""
+
+    class Read:
+        size = 0.5
+
+    def mapped(function, depth):
+        return mapped(pb.vmap(function), depth - 1) if depth else function
+
+    def scaled(x):
+        return mapped(lambda x: 0.5 * x + Read.size, depth)(x)
+
+    captured = pb.function(lambda x: pb.cond(pb.sum(x) > 0, scaled, pb.abs, x))
+    for _ in range(4):
+        captured(pb.ones((2, 3)))
+    return weakref.ref(Read)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_numbers_in_a_trace_keep_nothing_of_it(depth):
+    # Ops keep Python numbers as tensors of the device of a call; `vmap` has devices of its own.
+    read = read_in_a_branch(depth)
+    gc.collect()
+    assert read() is None
 
 
 def test_a_trace_that_fails_keeps_no_array():

@@ -107,6 +107,12 @@ class BatchDevice(StandIn):
         return device is self or self.real.stands_on(device)
 
 
+def batches_on(inner: Device) -> Iterable[BatchDevice]:
+    """The devices that `vmap` has made for batches of what is on the devices of a backend."""
+    known: dict[tuple[str, int], BatchDevice] = vars(inner.backend).get("_batches", {})
+    return known.values()
+
+
 def run_of(arrays: Iterable[Batched | None]) -> VmapCall | None:
     """The run that arrays are of; None if they have one value for every item.
 

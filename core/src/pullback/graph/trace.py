@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from pullback import errors
+from pullback._batching.arrays import batches_on
 from pullback._codegen.lines import line_of_program
 from pullback._dispatch.bodies import run_body
 from pullback._dispatch.choice import kernel_of
@@ -173,12 +174,16 @@ class Trace(Backend):
 
     def close(self) -> None:
         """Forgets the numbers that ops keep as tensors of this device for calls to come."""
-        device = self.device
-        for table in self._tables.values():
-            scalars = table.op.scalars
-            if scalars:
-                for key in [k for k in [*scalars] if k[0] is device or (k[2:] and k[2] is device)]:
-                    scalars.pop(key, None)
+        devices: list[Device] = [self.device]
+        for device in devices:  # `vmap` in the trace has devices of its own, one above another
+            devices += batches_on(device)
+        ops = [table.op for table in self._tables.values()] if len(devices) == 1 else OPS.values()
+        of_trace = set(map(id, devices))  # a device of a trace is equal to the real one
+        for op in ops:
+            if op.scalars:
+                for key in [*op.scalars]:
+                    if id(key[0]) in of_trace or (len(key) > 2 and id(key[2]) in of_trace):
+                        op.scalars.pop(key, None)
 
     # What dispatch asks of a backend --------------------------------------------------------------
 
