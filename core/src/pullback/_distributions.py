@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pullback import dtypes, errors
+from pullback._autodiff.custom_gradient import custom_gradient
+from pullback._autodiff.functional import stop_gradient
 from pullback._dispatch.convert import from_any
 from pullback.casting import HALF
 from pullback.devices import Device, DeviceLike, as_device
@@ -18,6 +20,7 @@ from pullback.ops.arithmetic import abs, maximum, minimum
 from pullback.ops.creation import zeros_like
 from pullback.ops.data_types import finfo
 from pullback.ops.exponential import exp, log, log1p, sqrt
+from pullback.ops.incomplete_gamma import gamma_density, gamma_order_slope
 from pullback.ops.manipulation import broadcast_to
 from pullback.ops.nn.softmax import softmax
 from pullback.ops.precision import widest
@@ -25,7 +28,7 @@ from pullback.ops.reductions import all as all_of
 from pullback.ops.reductions import any as any_of
 from pullback.ops.rounding import floor
 from pullback.ops.selection import where
-from pullback.ops.special import lgamma
+from pullback.ops.special import digamma, lgamma
 from pullback.shapes import Shape, ShapeLike, as_shape, broadcast_shapes, shape_first
 from pullback.tensor import Tensor, TensorLike
 
@@ -38,6 +41,8 @@ _FEW = 10.0
 _MOST = 128
 #: Numbers between these are positive and finite in every dtype.
 _LEAST, _GREATEST = 1e-4, 6e4
+#: A number whose logarithm is below this one is no part of 1.
+_TINY = -40.0
 
 
 def _until_all(like: Tensor, open_: Tensor, trial: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
@@ -56,8 +61,46 @@ def _gamma(
     """Two factors of Gamma-distributed numbers, of the second one the logarithm.
 
     Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). The second factor
-    may be too small for a float where the concentration is.
+    may be too small for a float where the concentration is. The first has the gradient of both by
+    the concentration; what is accepted depends on it too, so that it is not that of the ops.
     """
+    if not isinstance(concentration, float):
+        found, power = _accepted(stop_gradient(concentration), normal, uniform)
+        return _as_quantile(concentration, found, power), power
+    return _accepted(concentration, normal, uniform)
+
+
+@custom_gradient
+def _as_quantile(
+    concentration: Tensor, found: Tensor, power: Tensor
+) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor | None, ...]]]:
+    """The first factor of Gamma-distributed numbers, which are quantiles of one probability.
+
+    Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
+    """
+
+    def rule(g: Tensor) -> tuple[Tensor | None, ...]:
+        moved = _as_quantile(concentration, found, power)
+        return g * moved * _quantile_slope(concentration, log(moved) + power), None, None
+
+    return found, rule
+
+
+def _quantile_slope(concentration: Tensor, log_x: Tensor) -> Tensor:
+    """The derivative by a of log(x) with the same gammainc(a, x)."""
+    wide = widest(log_x.device)
+    a, y = concentration.astype(wide), log_x.astype(wide)
+    # For tiny x, gammainc(a, x) is x**a / gamma(a + 1); x itself may be 0.
+    is_tiny = y < _TINY
+    x = exp(where(is_tiny, 0, y))
+    slope = -gamma_order_slope(a, x) / (x * gamma_density(a, x))
+    return where(is_tiny, (digamma(a + 1) - y) / a, slope).astype(log_x.dtype)
+
+
+def _accepted(
+    concentration: Tensor | float, normal: Draw, uniform: Draw
+) -> tuple[Tensor, Tensor | float]:
+    """The numbers of `_gamma`, without a gradient."""
     d: Tensor | float
     c: Tensor | float
     if isinstance(concentration, float):
@@ -209,6 +252,9 @@ class Distributions:
     ) -> Tensor:
         """Gamma-distributed numbers (Marsaglia and Tsang, 2000).
 
+        They have gradients by alpha, as the quantiles of one probability (Figurnov, Mohamed and
+        Mnih, "Implicit reparameterization gradients", 2018), to the second order; and by scale.
+
         Args:
             shape: the shape of the result; that of alpha by default.
             alpha: the shape parameter, positive.
@@ -323,7 +369,7 @@ class Distributions:
         """Probabilities of classes, drawn from the Dirichlet distribution.
 
         They are numbers that `gamma` draws, over their sum: by logarithms, as they may be too small
-        for a float.
+        for a float. They have the gradients of those.
 
         Args:
             alpha: the concentrations (..., classes), positive.
@@ -357,7 +403,7 @@ class Distributions:
         dtype: DTypeLike | None = None,
         device: DeviceLike | None = None,
     ) -> Tensor:
-        """Beta-distributed numbers, made of two that `gamma` draws.
+        """Beta-distributed numbers, made of two that `gamma` draws, and with their gradients.
 
         The arguments are those of `gamma`, with two shape parameters, which broadcast together.
 
@@ -448,8 +494,8 @@ def _placed(z: Tensor, loc: TensorLike, scale: TensorLike, dtype: DTypeLike | No
 
 
 def _double(value: TensorLike, device: Device | None) -> Tensor:
-    """A parameter in the widest floating dtype of its device."""
-    tensor = from_any(value, None, device)
+    """A parameter of integers, which have no gradient, in the widest floating dtype."""
+    tensor = stop_gradient(from_any(value, None, device))
     return tensor.astype(widest(tensor.device))
 
 

@@ -81,8 +81,8 @@ def gamma_order_slope(a: Tensor, x: Tensor, /, *, order: int = 1) -> Tensor:
 def _(g: Tensor, a: Tensor, x: Tensor, order: int) -> Tensor:
     if order == 2:
         raise errors.NotDifferentiableError(
-            "gammainc and gammaincc have no third derivative by a; pass pb.stop_gradient(a) where "
-            "a needs none"
+            "gammainc and gammaincc, and numbers of random.gamma, have no third derivative by a; "
+            "pass pb.stop_gradient(a) where a needs none"
         )
     return g * gamma_order_slope(a, x, order=2)
 

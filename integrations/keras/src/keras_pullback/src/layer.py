@@ -139,12 +139,18 @@ def _short(general):
 
 def _explain(layer, error, args, kwargs):
     """Raises the error with the arguments in its message, as Keras does."""
+    name = f"{type(layer).__name__}.call()"
+    explained = getattr(traceback_utils, "inject_argument_info_in_error", None)
+    if explained is not None:  # from Keras 3.16 on
+        is_plain = traceback_utils.is_traceback_filtering_enabled()
+        if is_plain and not getattr(error, "_keras_call_info_injected", False):
+            error = explained(error, layer.call, args, kwargs, name)
+        raise error from None
 
     @functools.wraps(layer.call)
     def again(*args, **kwargs):
         raise error
 
-    name = f"{type(layer).__name__}.call()"
     traceback_utils.inject_argument_info_in_traceback(again, name)(*args, **kwargs)
 
 

@@ -302,6 +302,7 @@ def column_stack(xs):
 
 def array_split(x, indices_or_sections, axis=0):
     x = convert_to_tensor(x)
+    axis = canonicalize_axis(axis, x.ndim)
     if isinstance(indices_or_sections, int):
         size, rest = divmod(x.shape[axis], indices_or_sections)
         sizes = [size + (i < rest) for i in range(indices_or_sections)]
@@ -311,6 +312,7 @@ def array_split(x, indices_or_sections, axis=0):
 
 def split(x, indices_or_sections, axis=0):
     x = convert_to_tensor(x)
+    axis = canonicalize_axis(axis, x.ndim)
     if isinstance(indices_or_sections, int):
         if x.shape[axis] % indices_or_sections:
             raise ValueError(

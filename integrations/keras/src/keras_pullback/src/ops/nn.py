@@ -7,6 +7,7 @@ import math
 import numpy as np
 from keras.src import backend
 from keras.src.backend.common.backend_utils import (
+    canonicalize_axis,
     check_conv_input_channels,
     check_conv_transpose_input_channels,
     compute_conv_transpose_padding_args_for_jax,
@@ -70,12 +71,7 @@ def gelu(x, approximate=True):
 
 
 def glu(x, axis=-1):
-    x = floating(x)
-    if x.shape[axis] % 2:
-        raise ValueError(
-            f"axis size must be divisible by 2. Received: x.shape={x.shape} with axis={axis}"
-        )
-    return pb.glu(x, axis=axis)
+    return pb.glu(floating(x), axis=axis)
 
 
 def sparse_sigmoid(x):
@@ -406,7 +402,7 @@ def sparse_categorical_crossentropy(target, output, from_logits=False, axis=-1):
             f"target.shape={target.shape}, output.shape={output.shape}"
         )
     # A label that is no class has no part in the loss.
-    classes = output.shape[axis]
+    classes = output.shape[canonicalize_axis(axis, output.ndim)]
     missing = pb.logical_or(target < 0, target >= classes)
     target = pb.where(missing, -1, target)
     if from_logits:
