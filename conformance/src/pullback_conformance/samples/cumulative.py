@@ -108,3 +108,36 @@ for _name, _larger in (("max", np.maximum), ("min", np.minimum)):
     suite(f"cumulative_{_name}", _extrema(_larger), either_zero=True)(
         *_samples(distinct(3, 5)), call(integers(-5, 5, 7)), call(booleans(7)), *_ERRORS
     )
+
+
+def _recurrence(a: Array, b: Array, *, axis: int, reverse: bool = False) -> Array:
+    a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+    a = np.roll(a, -1, 0)[::-1] if reverse else a
+    y = np.array(b[::-1] if reverse else b)
+    for i in range(1, len(y)):
+        y[i] = y[i] + a[i] * y[i - 1]
+    return np.moveaxis(y[::-1] if reverse else y, 0, axis)
+
+
+def _recurrence_size(a: Array, b: Array, **how: Any) -> Array:
+    """Terms may cancel."""
+    return _recurrence(np.abs(a), np.abs(b), **how)
+
+
+suite("linear_recurrence", _recurrence, scale=_recurrence_size)(
+    call(normal(5), normal(5, seed=1), axis=0),
+    call(normal(5), normal(5, seed=1), axis=0, reverse=True, note="reverse"),
+    call(normal(3, 4), normal(3, 4, seed=1), axis=0),
+    call(normal(3, 4), normal(3, 4, seed=1), axis=-1, reverse=True, note="rows in reverse"),
+    call(normal(2, 5, 3), normal(2, 5, 3, seed=1), axis=1, reverse=True, note="columns in reverse"),
+    call(cnormal(2, 5), cnormal(2, 5, seed=1), axis=1, reverse=True, note="complex"),
+    call(normal(10, 1), normal(10, 1, seed=1), axis=1, note="one element"),
+    call(normal(2, 0), normal(2, 0), axis=1, note="nothing"),
+    call(normal(0, 2), normal(0, 2), axis=1, reverse=True, note="no rows"),
+    rough(_ZEROS, np.abs(_ZEROS), axis=1, reverse=True, note="zeros"),
+    rough(_STRANGE, _STRANGE, axis=1, note="infinities and NaN"),
+    rough(uniform(-1, 1, 700, 2), normal(700, 2), axis=0, reverse=True, note="long"),
+    rough(uniform(0.9, 1.1, 700), normal(700), axis=0, note="a long vector"),
+    wrong(errors.ShapeError, normal(2, 3), normal(3), axis=0),
+    wrong(errors.AxisError, normal(2, 3), normal(2, 3), axis=2),
+)

@@ -4,6 +4,7 @@ from pullback.ops.arithmetic import fixed_power as fixed_power
 from pullback.ops.arithmetic import integer_floor_divide as integer_floor_divide
 from pullback.ops.arithmetic import slope_quotient as slope_quotient
 from pullback.ops.bessel import bessel_i as bessel_i
+from pullback.ops.cumulative import linear_recurrence as linear_recurrence
 from pullback.ops.incomplete_gamma import gamma_density as gamma_density
 from pullback.ops.incomplete_gamma import gamma_order_slope as gamma_order_slope
 from pullback.ops.incomplete_gamma import regularized_gamma as regularized_gamma

@@ -8,7 +8,7 @@ from typing import Any
 from pullback import errors
 from pullback._dispatch import op
 from pullback.casting import HALF
-from pullback.dtypes import DType, DTypeLike, accumulating, ordered, real_floating
+from pullback.dtypes import DType, DTypeLike, accumulating, floating, ordered, real_floating
 from pullback.ops.arithmetic import maximum, minimum
 from pullback.ops.creation import arange, ones_like, zeros_like
 from pullback.ops.data_types import cotangent_of
@@ -125,9 +125,9 @@ def _(g: Tensor, x: Tensor, axis: int, dtype: DType | None, include_initial: boo
     g = _own_elements(g, axis, include_initial)
     if dtype is not None and dtype != x.dtype:
         g = cotangent_of(g, x.dtype)
-    g, x = moveaxis(g, axis, -1), moveaxis(x, axis, -1)
-    before = cumulative_prod(x, axis=-1, include_initial=True)[..., :-1]
-    return moveaxis(before * _recurrence(x[..., 1:], g), -1, axis)
+    before = cumulative_prod(x, axis=axis, include_initial=True)
+    before = before[(*[slice(None)] * axis, slice(None, -1))]
+    return before * linear_recurrence(x, g, axis=axis, reverse=True)
 
 
 def _own_elements(g: Tensor, axis: int, include_initial: bool) -> Tensor:
@@ -135,18 +135,53 @@ def _own_elements(g: Tensor, axis: int, include_initial: bool) -> Tensor:
     return g[(*[slice(None)] * axis, slice(1, None))] if include_initial else g
 
 
-def _recurrence(a: Tensor, b: Tensor) -> Tensor:
-    """The r_i = b_i + a_i r_{i+1} along the last axis, in log2(n) steps.
+def _both(a: Shape, b: Shape, **_: object) -> Shape:
+    """The shape of both."""
+    if a != b:
+        raise errors.ShapeError(f"factors of shape {a} do not fit terms of shape {b}")
+    return a
 
-    After each step b_i covers twice as many terms, and a_i the product of the factors to skip them
-    (Hillis and Steele, "Data parallel algorithms", 1986).
+
+@op(shape=_both, dtype=floating, accuracy=ACCUMULATED, public=False)
+def linear_recurrence(a: Tensor, b: Tensor, /, *, axis: Axis, reverse: bool = False) -> Tensor:
+    """The y_i = b_i + a_i y_{i-1} along `axis`, which begin with y_0 = b_0.
+
+    The body takes log2(n) steps. After each b_i covers twice as many terms, and a_i is the product
+    of the factors to skip them (Hillis and Steele, "Data parallel algorithms", 1986).
+
+    Args:
+        a: the factors; the first one along the axis is not used.
+        b: the terms, of the same shape.
+        axis: the axis.
+        reverse: True for y_i = b_i + a_{i+1} y_{i+1}, which is the transpose.
+
+    Raises:
+        ShapeError: for two shapes.
+
+    >>> pb.ops.linear_recurrence([0.0, 2.0, 3.0], [1.0, 1.0, 1.0], axis=0).tolist()
+    [1.0, 3.0, 10.0]
     """
+    dtype = b.dtype
+    a, b = moveaxis(widened(a), axis, -1), moveaxis(widened(b), axis, -1)
+    a, b = (a, b) if reverse else (flip(a, axis=-1), flip(b, axis=-1))
     step, n = 1, b.shape[-1]
+    a = a[..., 1:] if reverse else a[..., :-1]
     while step < n:
         b = concat([b[..., :-step] + a * b[..., step:], b[..., -step:]], axis=-1)
         a = a[..., :-step] * a[..., step:]
         step *= 2
-    return b
+    return moveaxis(b if reverse else flip(b, axis=-1), -1, axis).astype(dtype)
+
+
+@linear_recurrence.vjp("a", "b")
+def _(g: Tensor, a: Tensor, out: Tensor, axis: int, reverse: bool) -> tuple[Tensor, Tensor]:
+    back = linear_recurrence(a, g, axis=axis, reverse=not reverse)
+    earlier, later = (back, out) if reverse else (out, back)
+    first, others, rest = (
+        (*[slice(None)] * axis, part) for part in (slice(1), slice(-1), slice(1, None))
+    )
+    factors = earlier[others] * later[rest]
+    return concat([zeros_like(a[first]), factors], axis=axis), back
 
 
 def _scan(combine: Callable[[Any, Any], Tensor], x: Tensor, axis: int) -> Tensor:
@@ -182,7 +217,8 @@ def _(g: Tensor, x: Tensor, out: Tensor, axis: int) -> Tensor:
     g, x, y = (moveaxis(widened(value), axis, -1) for value in (g, x, out))
     before, after, term = y[..., :-1], y[..., 1:], x[..., 1:]
     own = concat([ones_like(x[..., :1]), share(term, before, after)], axis=-1)
-    slope = own * _recurrence(share(before, term, after), g)
+    kept = concat([ones_like(x[..., :1]), share(before, term, after)], axis=-1)
+    slope = own * linear_recurrence(kept, g, axis=-1, reverse=True)
     return moveaxis(slope, -1, axis).astype(dtype)
 
 

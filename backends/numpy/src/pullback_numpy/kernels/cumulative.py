@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.casting import HALF
 from pullback.plugins.records import Kernel
-from pullback_numpy.half import astype, widened
+from pullback_numpy.half import astype, narrowed, widened
 from pullback_numpy.kernels.reductions import accumulation, converted
 from pullback_numpy.typing import Array, DType
 
@@ -69,6 +69,58 @@ def _with_initial(x: Array, axis: int, value: int | None) -> Array:
     return np.concatenate([initial, x], axis)
 
 
+#: Of so many vectors side by side one step after the other is taken, without blocks.
+_MANY = 512
+
+
+def _linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        raise ValueError("factors and terms of two shapes or dtypes")
+    if not b.size:
+        return b
+    wide = np.promote_types(np.float64, widened(b).dtype)
+    factors, terms = (np.moveaxis(widened(x), axis, 0).astype(wide) for x in (a, b))
+    if reverse:
+        factors, terms = np.roll(factors, -1, 0)[::-1], terms[::-1]
+    shape = terms.shape
+    y = _recurrent(factors.reshape(shape[0], -1), terms.reshape(shape[0], -1)).reshape(shape)
+    y = np.moveaxis(y[::-1] if reverse else y, 0, axis)
+    return narrowed(y.astype(widened(b).dtype, copy=False), b)
+
+
+def _recurrent(a: Array, b: Array) -> Array:
+    """The recurrence along the first of two axes, by blocks, whose carries are another one."""
+    n, many = b.shape
+    step = _BLOCK if n > _SHORT and many < _MANY else n
+    count = -(-n // step)
+    # Elements at one place of all blocks are neighbours.
+    factors, y = (_beside(x, step, count) for x in (a, b))
+    for i in range(1, step):
+        y[i] += factors[i] * y[i - 1]
+        if count > 1:
+            factors[i] *= factors[i - 1]
+    if count > 1:
+        if not np.isfinite(factors).all():
+            return _one_by_one(a, b)
+        carries = _recurrent(factors[-1], y[-1])
+        y[:, 1:] += factors[:, 1:] * carries[:-1]
+    return y.swapaxes(0, 1).reshape(-1, many)[:n]
+
+
+def _beside(x: Array, step: int, count: int) -> Array:
+    padded = np.zeros((count * step, x.shape[1]), x.dtype)
+    padded[: len(x)] = x
+    return np.ascontiguousarray(padded.reshape(count, step, -1).swapaxes(0, 1))
+
+
+def _one_by_one(a: Array, b: Array) -> Array:
+    """The same where products of factors leave the range, though what they multiply may be 0."""
+    y = b.copy()
+    for i in range(1, len(y)):
+        y[i] += a[i] * y[i - 1]
+    return y
+
+
 def _cumulative_logsumexp(x: Array, *, axis: int) -> Array:
     wide = widened(x)
     return _in_blocks(np.logaddexp, wide, axis).astype(x.dtype, copy=False)
@@ -88,4 +140,5 @@ KERNELS: dict[str, Kernel] = {
     "cumulative_min": _cumulative_min,
     "cumulative_prod": _cumulative_prod,
     "cumulative_sum": _cumulative_sum,
+    "linear_recurrence": _linear_recurrence,
 }
