@@ -218,6 +218,13 @@ typedef struct {
     double factor, count;
 } FoldArgs;
 
+/* A fold, by its loop of float32, of an array of bfloat16 or float16; `item` is the size of its
+ * partial results. */
+typedef struct {
+    FoldArgs fold;
+    ptrdiff_t loop, item, is_bfloat16;
+} HalfFoldArgs;
+
 /* x is (outer, n, inner), and y too, with `initial` rows more along n, 0 or 1. Columns are taken in
  * `blocks` blocks. `reverse`: n is run along from its end. */
 typedef struct {
@@ -225,6 +232,29 @@ typedef struct {
     void *y;
     ptrdiff_t n, inner, blocks, initial, reverse;
 } ScanArgs;
+
+/* y_ij is the distance of row i of a from row j of b, where rows have `size` elements. Items of
+ * `rows` rows of a and `columns` rows of b follow each other. */
+typedef struct {
+    const void *a, *b;
+    void *y;
+    int32_t *status;
+    ptrdiff_t rows, columns, size;
+} DistancesArgs;
+
+/* Row i of y is the sum over j of weights_ij (a_i - b_j); weights lie as the steps say. */
+typedef struct {
+    const void *a, *b, *weights;
+    void *y;
+    ptrdiff_t rows, columns, size, row_step, column_step;
+} DifferencesArgs;
+
+/* y_i = b_i + a_i y_{i-1}, or b_i + a_{i+1} y_{i+1} in reverse; all are (outer, n, inner). */
+typedef struct {
+    const void *a, *b;
+    void *y;
+    ptrdiff_t n, inner, blocks, reverse;
+} RecurrenceArgs;
 
 /* Rows of n elements, of which the k largest, or smallest, are selected. */
 enum { MOST_SELECTED = 128 };
@@ -440,10 +470,10 @@ typedef struct {
 /* Along an axis of `rows` elements, with `inner` after it: one of the `count` of the result is the
  * sum of those at `sources`, by their shares, from the first of its `begins` to the next. */
 typedef struct {
-    const float *x;
-    float *y;
+    const void *x;
+    float *y; /* of float64, too */
     const ptrdiff_t *begins, *sources;
-    const float *shares;
+    const void *shares;
     ptrdiff_t rows, count, inner;
 } ResampleArgs;
 

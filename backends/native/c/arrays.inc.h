@@ -4,10 +4,14 @@
 
 ARRAY_LOOPS(BODY)
 
+#include "halves.inc.h"
 #include "reductions.inc.h"
 #include "scans.inc.h"
+#include "distances.inc.h"
 #include "selection.inc.h"
 #include "movement.inc.h"
+#include "resample.inc.h"
+RESAMPLE(resample_float64, double)
 #include "alignment.inc.h"
 
 #define ENTRY(name, Args) LOOP_NAME(name),

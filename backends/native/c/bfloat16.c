@@ -21,6 +21,19 @@ PyObject *widened(PyObject *x) {
              : PyArray_CastToType(as_array(x), PyArray_DescrFromType(NPY_FLOAT), 0);
 }
 
+PyObject *narrowed_to(PyObject *x, int type) {
+    if (!x || type_numbered(type) == FLOAT32)
+        return x;
+    ElementsArgs args = {.y_type = type_numbered(type),
+                         .type = FLOAT32,
+                         .loop = -1,
+                         .operands = 1,
+                         .x[0] = {.at = data(x), .type = FLOAT32}};
+    PyObject *y = filled(&args, &x, COST);
+    Py_DECREF(x);
+    return y;
+}
+
 PyObject *narrowed(PyObject *x) {
     PyObject *y = new_narrow_like(x);
     if (y) {

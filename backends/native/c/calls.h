@@ -33,8 +33,8 @@
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(sum) X(mean) X(prod) X(max) X(min) X(vector_norm) X(cumulative_sum) X(cumulative_prod) X(top_k) \
-    X(cumulative_max) X(cumulative_min)                                                           \
-    X(segment_sum) X(scatter_add) X(take) X(reshape) X(concat)                                    \
+    X(cumulative_max) X(cumulative_min) X(linear_recurrence)                                                           \
+    X(cdist) X(cdist_gradient) X(segment_sum) X(scatter_add) X(take) X(take_along_axis) X(place_along_axis) X(reshape) X(concat)                                    \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
     X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
@@ -68,8 +68,8 @@ PyObject *summed_integers(PyObject *const *x, Py_ssize_t count, PyObject *names)
 PyObject *numpy_fallback(int kernel, PyObject *const *x, Py_ssize_t count, PyObject *names);
 #define NUMPY_FALLBACK(name) numpy_fallback(KERNEL_##name, x, count, names)
 
-/* Calls a kernel with copies of the arrays of float32 that are not contiguous, and NumPy's if all
- * are: gradients of sums and means repeat one number, and others lie as it happens. */
+/* Calls a kernel with copies of the arrays of float32 and float64 that are not contiguous, and
+ * NumPy's if all are: gradients of sums and means repeat one number, others lie as it happens. */
 PyObject *plain_or_numpy(KernelFunction kernel, int number, PyObject *const *x, Py_ssize_t count,
                          PyObject *names);
 #define PLAIN_OR_NUMPY(name) plain_or_numpy(kernel_##name, KERNEL_##name, x, count, names)
@@ -116,6 +116,9 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
  * as bfloat16. */
 PyObject *widened(PyObject *x);
 PyObject *narrowed(PyObject *x);
+
+/* x of float32, whose reference is stolen and which may be NULL, as one of the 16-bit floats. */
+PyObject *narrowed_to(PyObject *x, int type);
 
 /* The loops of an op in float32, float64 and integers, or -1. Narrower floats are computed in
  * float32, or in double where there is nothing else. */
@@ -183,6 +186,17 @@ static inline int is_plain(PyObject *x) {
 static inline void *data(PyObject *x) { return PyArray_DATA(as_array(x)); }
 static inline ptrdiff_t size(PyObject *x) { return PyArray_SIZE(as_array(x)); }
 
+/* x, or a copy of it in C order. */
+static inline PyObject *plain_copy(PyObject *x) {
+    return PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
+                                            : PyArray_NewCopy(as_array(x), NPY_CORDER);
+}
+
+/* True for many rows of few elements: NumPy's kernels, which take them as columns, are faster. */
+static inline int is_short(PyObject *x, ptrdiff_t width) {
+    return width < 12 && PyArray_SIZE(as_array(x)) > 16384;
+}
+
 /* A new float32 array; a large one begins at a cache line. */
 PyObject *new_array(int ndim, const npy_intp *shape);
 /* The same for another of NumPy's numbers of types. */
@@ -238,6 +252,23 @@ static inline PyObject *triple(PyObject *first, PyObject *second, PyObject *thir
     Py_XDECREF(second);
     Py_XDECREF(third);
     return all;
+}
+
+/* float32 is added in double precision. So many numbers of float64 may be added one by one; of more,
+ * what each sum loses is kept beside it. */
+#define FEW_SUMMANDS 32
+
+/* A number added to a sum, and what that loses to `lost`. */
+static inline void add_exactly(double *sum, double *lost, double number) {
+    double total = *sum + number, part = total - *sum;
+    *lost += (*sum - (total - part)) + (number - part);
+    *sum = total;
+}
+
+/* Adds what sums have lost; infinities and NaN stay. */
+static inline void add_lost(double *sums, const double *lost, ptrdiff_t size) {
+    for (ptrdiff_t i = 0; i < size; i++)
+        sums[i] += sums[i] - sums[i] == 0 ? lost[i] : 0;
 }
 
 /* Drops the strips that are kept of an array: it is about to change. */

@@ -34,10 +34,16 @@ static PyObject *reversed(PyObject *y, int axis) {
 }
 
 /* The running combinations of x; NULL without an error where NumPy has to do it. */
-static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, int loop64) {
+static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, int loop64,
+                         int integers) {
     if (!along || !PyLong_Check(along) || !PyArray_CheckExact(x) || !size(x)
-        || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE)
         || !PyArray_ISNOTSWAPPED(as_array(x)))
+        return NULL;
+    int kind = PyArray_TYPE(as_array(x)), loop = kind == NPY_FLOAT  ? loop32
+                                               : kind == NPY_DOUBLE ? loop64
+                                               : kind == NPY_INT64  ? integers
+                                                                    : NO_LOOP;
+    if (loop == NO_LOOP)
         return NULL;
     int axis = (int)PyLong_AsLong(along), ndim = PyArray_NDIM(as_array(x)), reverse;
     if (axis < 0 || axis >= ndim)
@@ -68,29 +74,66 @@ static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, 
                          .blocks = blocks,
                          .initial = initial,
                          .reverse = reverse};
-        y = unless(run_loop(type == NPY_FLOAT ? loop32 : loop64, &args, outer * blocks,
-                            8 + PIECE / unit, 5 + 0.6 * (double)unit),
+        y = unless(run_loop(loop, &args, outer * blocks, 8 + PIECE / unit, 5 + 0.6 * (double)unit),
                    y);
     }
     Py_XDECREF(copy);
     return y && reverse ? reversed(y, axis) : y;
 }
 
-#define RUNNING(name, loop)                                                                        \
+#define RUNNING(name, loop, integers)                                                                        \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         PyObject *dtype = attribute(x, count, names, "dtype");                                     \
         if (count == 1 && (!dtype || dtype == Py_None)) {                                          \
             PyObject *y = running(x[0], attribute(x, count, names, "axis"),                        \
                                   is_true(x, count, names, "include_initial"),                     \
-                                  LOOP_##loop##_float32, LOOP_##loop##_float64);                   \
+                                  LOOP_##loop##_float32, LOOP_##loop##_float64, integers);         \
             if (y || PyErr_Occurred())                                                             \
                 return y;                                                                          \
         }                                                                                          \
         return NUMPY_FALLBACK(name);                                                               \
     }
 
-RUNNING(cumulative_sum, running_sum)
-RUNNING(cumulative_prod, running_prod)
-RUNNING(cumulative_max, running_max)
-RUNNING(cumulative_min, running_min)
+RUNNING(cumulative_sum, running_sum, NO_LOOP)
+RUNNING(cumulative_prod, running_prod, NO_LOOP)
+RUNNING(cumulative_max, running_max, LOOP_running_max_int64)
+RUNNING(cumulative_min, running_min, LOOP_running_min_int64)
+
+KERNEL(linear_recurrence) {
+    (void)module;
+    PyObject *along = attribute(x, count, names, "axis");
+    if (count != 2 || !along || !PyLong_Check(along) || !PyArray_CheckExact(x[0])
+        || !PyArray_CheckExact(x[1]) || !same_shape(x[0], x[1]) || !size(x[0])
+        || PyArray_TYPE(as_array(x[0])) != PyArray_TYPE(as_array(x[1]))
+        || (PyArray_TYPE(as_array(x[0])) != NPY_FLOAT
+            && PyArray_TYPE(as_array(x[0])) != NPY_DOUBLE))
+        return NUMPY_FALLBACK(linear_recurrence);
+    PyArrayObject *array = as_array(x[0]);
+    int axis = (int)PyLong_AsLong(along), ndim = PyArray_NDIM(array), type = PyArray_TYPE(array);
+    if (axis < 0 || axis >= ndim)
+        return NUMPY_FALLBACK(linear_recurrence);
+    ptrdiff_t inner = 1, n = PyArray_DIM(array, axis);
+    for (int i = axis + 1; i < ndim; i++)
+        inner *= PyArray_DIM(array, i);
+    PyObject *a = plain_copy(x[0]), *b = plain_copy(x[1]);
+    PyObject *y = a && b ? new_array_of(type, PyArray_ITEMSIZE(array), ndim, PyArray_DIMS(array))
+                         : NULL;
+    if (y) {
+        ptrdiff_t blocks = (inner + 127) / 128, unit = n * (inner < 128 ? inner : 128);
+        RecurrenceArgs args = {.a = data(a),
+                               .b = data(b),
+                               .y = data(y),
+                               .n = n,
+                               .inner = inner,
+                               .blocks = blocks,
+                               .reverse = is_true(x, count, names, "reverse")};
+        y = unless(run_loop(type == NPY_FLOAT ? LOOP_recurrence_float32 : LOOP_recurrence_float64,
+                            &args, size(x[0]) / n / inner * blocks, 8 + PIECE / unit,
+                            5 + (double)unit),
+                   y);
+    }
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return y;
+}

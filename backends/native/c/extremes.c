@@ -59,11 +59,6 @@ static PyObject *rounded(PyObject *y, int type) {
     return narrow;
 }
 
-static PyObject *rows_of(PyObject *x) {
-    return PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
-                                            : PyArray_NewCopy(as_array(x), NPY_CORDER);
-}
-
 static PyObject *combined(int how, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *axis = attribute(x, count, names, "axis");
     Indices ids;
@@ -81,7 +76,7 @@ static PyObject *combined(int how, PyObject *const *x, Py_ssize_t count, PyObjec
         *(i < along ? &outer : &inner) *= i == along ? 1 : PyArray_DIM(as_array(x[0]), i);
     if (outer * ids.count * inner != size(x[2]))
         return NULL;
-    PyObject *rows = rows_of(x[2]), *y = NULL;
+    PyObject *rows = plain_copy(x[2]), *y = NULL;
     if (rows)
         y = how == PRODUCT && type == NPY_FLOAT ? PyArray_Cast(as_array(x[0]), NPY_DOUBLE)
                                                 : PyArray_NewCopy(as_array(x[0]), NPY_CORDER);
@@ -135,7 +130,7 @@ KERNEL(segment_prod) {
         inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     if (outer * ids.count * inner != size(x[0]))
         return NUMPY_FALLBACK(segment_prod);
-    PyObject *rows = rows_of(x[0]), *y = NULL;
+    PyObject *rows = plain_copy(x[0]), *y = NULL;
     int wide = type == NPY_FLOAT ? NPY_DOUBLE : type;
     if (rows)
         y = PyArray_SimpleNew(axes, shape, wide);

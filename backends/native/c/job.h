@@ -24,6 +24,9 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 /* Channels whose groups are normalized: the sums of so many fit into the first-level cache. */
 #define MOST_CHANNELS 1024
 
+/* Elements of 16 bits that are widened at a time before they are reduced. */
+#define WIDENED_PIECE 16384
+
 /* A loop with its arguments, without their type. */
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
@@ -87,15 +90,21 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
 /* The loops of arrays.inc.h. */
 #define ARRAY_LOOPS(X)                                                                            \
-    FOLD_LOOPS(X, float32) FOLD_LOOPS(X, float64)                                                 \
+    FOLD_LOOPS(X, float32) FOLD_LOOPS(X, float64) X(fold_halves, HalfFoldArgs)                    \
     X(running_sum_float32, ScanArgs) X(running_sum_float64, ScanArgs)                             \
     X(running_prod_float32, ScanArgs) X(running_prod_float64, ScanArgs)                           \
     X(top_float32, TopArgs) X(top_float64, TopArgs) X(top_int32, TopArgs) X(top_int64, TopArgs)   \
     X(running_max_float32, ScanArgs) X(running_max_float64, ScanArgs)                             \
     X(running_min_float32, ScanArgs) X(running_min_float64, ScanArgs)                             \
+    X(running_max_int64, ScanArgs) X(running_min_int64, ScanArgs)                                 \
+    X(recurrence_float32, RecurrenceArgs) X(recurrence_float64, RecurrenceArgs)                   \
+    X(distances_float32, DistancesArgs) X(distances_float64, DistancesArgs)                       \
+    X(weighted_differences_float32, DifferencesArgs)                                              \
+    X(weighted_differences_float64, DifferencesArgs)                                              \
     X(ctc_float32, CtcArgs) X(ctc_float64, CtcArgs)                                               \
     X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                                              \
-    X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)
+    X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)                                  \
+    X(resample_float64, ResampleArgs)
 
 /* Those of columns.inc.h. */
 #define COLUMN_LOOPS(X, type)                                                                     \

@@ -20,6 +20,7 @@ ELEMENT_LOOPS(BODY)
 #include "recurrent.inc.h"
 #include "pooling.inc.h"
 #include "resample.inc.h"
+RESAMPLE(resample, float)
 #include "random.inc.h"
 #include "rowwise.inc.h"
 #include "convolution.inc.h"

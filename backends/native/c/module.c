@@ -29,8 +29,9 @@ static PyObject *plain_again(KernelFunction kernel, PyObject *const *x, Py_ssize
         return NULL;
     for (Py_ssize_t i = 0; i < all; i++) {
         int is_odd = i < count && PyArray_CheckExact(x[i])
-                  && PyArray_TYPE(as_array(x[i])) == NPY_FLOAT && !is_plain(x[i])
-                  && PyArray_ISNOTSWAPPED(as_array(x[i]));
+                  && (PyArray_TYPE(as_array(x[i])) == NPY_FLOAT
+                      || PyArray_TYPE(as_array(x[i])) == NPY_DOUBLE)
+                  && !PyArray_ISCARRAY_RO(as_array(x[i]));
         any |= is_odd;
         plain[i] = is_odd ? PyArray_NewCopy(as_array(x[i]), NPY_CORDER) : Py_NewRef(x[i]);
         if (!plain[i]) {

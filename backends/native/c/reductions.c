@@ -61,7 +61,8 @@ static int group_axes(PyObject *x, PyObject *axis, Groups *all) {
 
 /* A new array without the axes that are reduced, or with size 1 there; its elements are in memory
  * in the order of the groups that are kept. `at` is set to its data. */
-static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep, const Groups *all, void **at) {
+static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep, const Groups *all, int wide,
+                             void **at) {
     npy_intp shape[NPY_MAXDIMS], place[NPY_MAXDIMS];
     int ndim = PyArray_NDIM(as_array(x)), axes = 0, in_order = 1, before[NPY_MAXDIMS];
     for (int i = 0, kept = 0; i < ndim; i++) {
@@ -76,8 +77,8 @@ static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep, const Groups
         place[before[from]] = axes;
         shape[axes++] = reduced ? 1 : PyArray_DIM(as_array(x), from);
     }
-    PyObject *y =
-        new_array_of(PyArray_TYPE(as_array(x)), PyArray_ITEMSIZE(as_array(x)), axes, shape);
+    PyObject *y = wide ? new_array_of(NPY_DOUBLE, sizeof(double), axes, shape)
+                       : new_array(axes, shape);
     *at = y ? data(y) : NULL;
     if (!y || in_order)
         return y;
@@ -155,9 +156,15 @@ static int next_group(const Groups *all, ptrdiff_t *outer, ptrdiff_t *inner, int
     return last;
 }
 
-/* Reduces the groups of x, one after the other, into y; -1 with an error set. */
-static int reduce_groups(const void *x, Groups *all, const Reduction *how, double terms, int wide,
+static int is_half(PyObject *x) {
+    return PyArray_TYPE(as_array(x)) == NPY_HALF || is_bfloat16(x);
+}
+
+/* Reduces the groups of `array`, one after the other, into y; -1 with an error set. */
+static int reduce_groups(PyObject *array, Groups *all, const Reduction *how, double terms, int wide,
                          void *y) {
+    const void *x = data(array);
+    int half = is_half(array);
     int loop = wide ? how->loop64 : how->loop32, again = how->again < 0 ? loop : how->again;
     size_t item = how->again < 0 && !wide ? sizeof(float) : sizeof(double);
     void *held = NULL;
@@ -167,6 +174,7 @@ static int reduce_groups(const void *x, Groups *all, const Reduction *how, doubl
         ptrdiff_t rows = last >= 0 ? all->size[last] : 1;
         ptrdiff_t width = inner < 1024 ? inner : 1024, blocks = (inner + 1023) / 1024;
         ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
+        grain = half ? WIDENED_PIECE / width : grain;
         ptrdiff_t pieces = (rows + grain - 1) / grain, unit = (rows < grain ? rows : grain) * width;
         int direct = pieces == 1 && !more && !held;
         FoldArgs args = {.x = x,
@@ -188,8 +196,11 @@ static int reduce_groups(const void *x, Groups *all, const Reduction *how, doubl
                 return -1;
             }
         }
-        int failed = run_loop(loop, &args, outer * pieces * blocks, 1 + PIECE / unit,
-                              5 + 0.15 * (double)unit);
+        HalfFoldArgs widening = {
+            .fold = args, .loop = loop, .item = (ptrdiff_t)item, .is_bfloat16 = is_bfloat16(array)};
+        int failed = run_loop(half ? LOOP_fold_halves : loop, half ? (void *)&widening : &args,
+                              outer * pieces * blocks, 1 + PIECE / unit, 5 + 0.15 * (double)unit);
+        half = 0;
         PyMem_Free(held);
         held = partial;
         if (failed || direct) {
@@ -263,20 +274,27 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Redu
     Groups all;
     if (!axis || !keep || !(axis == Py_None || PyTuple_CheckExact(axis)) || !PyArray_CheckExact(x)
         || !PyArray_ISBEHAVED_RO(as_array(x)) || !size(x)
-        || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE))
+        || (PyArray_TYPE(as_array(x)) != NPY_FLOAT && PyArray_TYPE(as_array(x)) != NPY_DOUBLE
+            && !is_half(x)))
         return NULL;
-    if (!group_axes(x, axis, &all))
-        return of_repeated(x, axis, keep, how, mean);
+    if (!group_axes(x, axis, &all)) {
+        PyObject *y = of_repeated(x, axis, keep, how, mean);
+        if (y || PyErr_Occurred() || !is_half(x))
+            return y;
+        PyObject *wide = widened(x);
+        y = wide ? reduced(wide, axis, keep, how, mean) : NULL;
+        Py_XDECREF(wide);
+        return y;
+    }
     void *at;
-    PyObject *y = new_reduced(x, axis, keep == Py_True, &all, &at);
+    int wide = PyArray_TYPE(as_array(x)) == NPY_DOUBLE;
+    PyObject *y = new_reduced(x, axis, keep == Py_True, &all, wide, &at);
     if (!y)
         return NULL;
     double terms = mean ? (double)(size(x) / size(y)) : 1.0;
     Reduction how_many = *how;
     how_many.factor /= terms;
-    return unless(
-        reduce_groups(data(x), &all, &how_many, terms, PyArray_TYPE(as_array(x)) == NPY_DOUBLE, at),
-        y);
+    return unless(reduce_groups(x, &all, &how_many, terms, wide, at), y);
 }
 
 #define REDUCTION(name, op, again, factor, mean)                                                   \
@@ -288,7 +306,7 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Redu
             PyObject *y = reduced(x[0], attribute(x, count, names, "axis"),                        \
                                   attribute(x, count, names, "keepdims"), &how, mean);             \
             if (y || PyErr_Occurred())                                                             \
-                return y;                                                                          \
+                return y && is_half(x[0]) ? narrowed_to(y, PyArray_TYPE(as_array(x[0]))) : y;      \
         }                                                                                          \
         return NUMPY_FALLBACK(name);                                                               \
     }
@@ -328,7 +346,7 @@ KERNEL(vector_norm) {
             inside &= !(norm[i] < LEAST_NORM || norm[i] > MOST_NORM);
     }
     if (inside)
-        return y;
+        return is_half(x[0]) ? narrowed_to(y, PyArray_TYPE(as_array(x[0]))) : y;
     Py_XDECREF(y);
     return NUMPY_FALLBACK(vector_norm);
 }
@@ -360,10 +378,6 @@ static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *or
 #define SHORT_ROW 4
 /* One of so many segments at most: the others are only copied. */
 #define FEW_OF 8
-
-/* float32 is added in double precision. So many numbers of float64 may be added one by one; NumPy's
- * kernel adds more in groups. */
-#define FEW_SUMMANDS 32
 
 /* As `added`, of short rows: in the same order, and so with the same bits. 0 for an index that is
  * out of range. */
@@ -469,20 +483,45 @@ static int has_crowds(const Indices *ids, ptrdiff_t segments) {
     return any;
 }
 
-/* The same of float64 without crowds. */
+/* Adds rows of float64 as `add_short_double` does, and what each sum loses beside it. */
+static int add_crowds(const double *row, const Indices *ids, ptrdiff_t outer, ptrdiff_t segments,
+                      ptrdiff_t inner, double *sums, double *lost) {
+    for (ptrdiff_t item = 0; item < outer; item++) {
+        for (ptrdiff_t i = 0; i < ids->count; i++, row += inner) {
+            ptrdiff_t id = index_of(ids, i);
+            id += id < 0 ? segments : 0;
+            if (id < 0 || id >= segments)
+                return 0;
+            for (ptrdiff_t at = id * inner; at < (id + 1) * inner; at++)
+                add_exactly(sums + at, lost + at, row[at - id * inner]);
+        }
+        sums += segments * inner, lost += segments * inner;
+    }
+    return 1;
+}
+
+/* The same of float64. */
 static PyObject *added_doubles(PyObject *x, PyObject *start, const Indices *ids, ptrdiff_t outer,
                                ptrdiff_t segments, ptrdiff_t inner, int axes,
                                const npy_intp *shape) {
-    if (has_crowds(ids, segments))
-        return NULL;
+    int crowds = has_crowds(ids, segments), inside = 1;
     PyObject *y = new_array_of(NPY_DOUBLE, sizeof(double), axes, shape);
     if (y && start)
         memcpy(data(y), data(start), (size_t)size(y) * sizeof(double));
     else if (y)
         memset(data(y), 0, (size_t)size(y) * sizeof(double));
-    if (y && !add_short_double(data(x), ids, outer, segments, inner, data(y)))
-        Py_CLEAR(y);
-    return y;
+    if (y && crowds) {
+        double *lost = PyMem_Calloc((size_t)size(y), sizeof *lost);
+        inside = lost && add_crowds(data(x), ids, outer, segments, inner, data(y), lost);
+        if (inside)
+            add_lost(data(y), lost, size(y));
+        else if (!lost)
+            PyErr_NoMemory();
+        PyMem_Free(lost);
+    } else if (y) {
+        inside = add_short_double(data(x), ids, outer, segments, inner, data(y));
+    }
+    return unless(!inside, y);
 }
 
 /* True of an array of float32 or float64 whose rows can be added. */
@@ -501,9 +540,7 @@ static PyObject *added(PyObject *x, PyObject *start, const Indices *ids, int alo
     if (segments < 1 || outer * ids->count * inner != size(x))
         return NULL;
     /* The gradient of a sum repeats numbers: a copy of it is added faster than it. */
-    PyObject *copy = PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
-                                                      : PyArray_NewCopy(as_array(x), NPY_CORDER),
-             *y = NULL;
+    PyObject *copy = plain_copy(x), *y = NULL;
     int wide = PyArray_TYPE(as_array(x)) == NPY_DOUBLE;
     int few = start && FEW_OF * ids->count < segments;
     if (!copy || inner < SHORT_ROW || few || wide) {
@@ -574,9 +611,7 @@ KERNEL(scatter_add) {
         || PyArray_TYPE(as_array(x[0])) != PyArray_TYPE(as_array(x[2])) || !ids.count)
         return NUMPY_FALLBACK(scatter_add);
     int along = (int)PyLong_AsLong(axis), ndim = PyArray_NDIM(as_array(x[0]));
-    PyObject *start = PyArray_ISCARRAY_RO(as_array(x[0]))
-                        ? Py_NewRef(x[0])
-                        : PyArray_NewCopy(as_array(x[0]), NPY_CORDER);
+    PyObject *start = plain_copy(x[0]);
     PyObject *y = along < 0 || along >= ndim || !start
                     ? NULL
                     : added(x[2], start, &ids, along, ndim, PyArray_DIMS(as_array(x[0])));

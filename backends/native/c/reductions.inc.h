@@ -197,6 +197,58 @@ FOLD(min_float64, double, double, INFINITY, x, less_float64(a, b), a)
 FOLD(norm_float32, float, double, 0.0, (double)x *(double)x, a + b, (float)sqrt(a))
 FOLD(norm_float64, double, double, 0.0, x *x, a + b, sqrt(a))
 
+/* 16-bit floats, widened in pieces that stay in the cache. */
+INLINE void widen_piece(const HalfFoldArgs *args, ptrdiff_t at, ptrdiff_t count, float *y) {
+    const uint16_t *x = (const uint16_t *)args->fold.x + at;
+    if (!args->is_bfloat16) {
+        widen_halves(x, count, y);
+        return;
+    }
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++)
+        y[i] = as_float((int32_t)((uint32_t)x[i] << 16));
+}
+
+LOOP(fold_halves, HalfFoldArgs) {
+    const FoldArgs *fold = &args->fold;
+    ptrdiff_t rows = fold->rows, inner = fold->inner, blocks = fold->blocks;
+    float room[WIDENED_PIECE];
+    FoldArgs part = *fold;
+    part.x = room;
+    part.pieces = part.blocks = 1;
+    if (blocks == 1 && fold->pieces == 1) {
+        ptrdiff_t item = rows * inner, most = WIDENED_PIECE / item;
+        for (ptrdiff_t unit = from; unit < to;) {
+            ptrdiff_t many = to - unit < most ? to - unit : most;
+            widen_piece(args, unit * item, many * item, room);
+            part.y = fold->partial ? NULL : (float *)fold->y + unit * inner;
+            part.partial =
+                fold->partial ? (char *)fold->partial + unit * inner * args->item : NULL;
+            TABLE[args->loop](0, many, &part);
+            unit += many;
+        }
+        return;
+    }
+    for (ptrdiff_t unit = from; unit < to; unit++) {
+        ptrdiff_t column = unit % blocks * COLUMNS, piece = unit / blocks % fold->pieces;
+        ptrdiff_t outer = unit / blocks / fold->pieces, first = piece * fold->piece_rows;
+        ptrdiff_t some = rows - first < fold->piece_rows ? rows - first : fold->piece_rows;
+        ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
+        ptrdiff_t begin = (outer * rows + first) * inner + column;
+        if (blocks == 1)
+            widen_piece(args, begin, some * inner, room);
+        else
+            for (ptrdiff_t row = 0; row < some; row++)
+                widen_piece(args, begin + row * inner, columns, room + row * columns);
+        ptrdiff_t to_piece = (outer * fold->pieces + piece) * inner + column;
+        part.rows = part.piece_rows = some;
+        part.inner = columns;
+        part.y = fold->partial ? NULL : (float *)fold->y + outer * inner + column;
+        part.partial = fold->partial ? (char *)fold->partial + to_piece * args->item : NULL;
+        TABLE[args->loop](0, 1, &part);
+    }
+}
+
 /* The sums of the rows of each segment. */
 LOOP(segment_sum, SegmentSumArgs) {
     ptrdiff_t positions = args->positions, segments = args->segments, inner = args->inner;

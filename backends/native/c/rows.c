@@ -5,7 +5,8 @@
  * it. The loops are for rows of at least one element. */
 static ptrdiff_t last_width(PyObject *x, PyObject *axis) {
     int last = axis && is_plain(x) && size(x) ? PyArray_NDIM(as_array(x)) - 1 : -1;
-    return last >= 0 && PyLong_AsLong(axis) == last ? PyArray_DIM(as_array(x), last) : 0;
+    ptrdiff_t width = last >= 0 ? PyArray_DIM(as_array(x), last) : 0;
+    return last >= 0 && PyLong_AsLong(axis) == last && !is_short(x, width) ? width : 0;
 }
 
 /* Sums of more rows than this are NumPy's. Elements of rows that are turned are so many at most. */
@@ -62,9 +63,7 @@ static PyObject *along(const int *of_dtypes, PyObject *a, PyObject *b, PyObject 
     PyObject *plain[2] = {NULL, NULL}, *given[2] = {a, b}, *y = NULL;
     int whole = 1;
     for (int i = 0; i < 2 && given[i] && whole; i++) {
-        plain[i] = PyArray_ISCARRAY_RO(as_array(given[i]))
-                     ? Py_NewRef(given[i])
-                     : PyArray_NewCopy(as_array(given[i]), NPY_CORDER);
+        plain[i] = plain_copy(given[i]);
         whole = plain[i] != NULL;
     }
     if (whole)
@@ -157,6 +156,7 @@ static int as_labels(PyObject *const *x, Py_ssize_t count, PyObject *names, Labe
     int last = PyArray_NDIM(as_array(logits)) - 1, type = PyArray_TYPE(as_array(labels));
     int wide = type == NPY_INT64;
     if (PyLong_AsLong(axis) != last || PyFloat_AsDouble(smoothing) != 0
+        || is_short(logits, PyArray_DIM(as_array(logits), last))
         || !(wide || type == NPY_INT32) || PyArray_NDIM(as_array(labels)) != last
         || !PyArray_CompareLists(PyArray_DIMS(as_array(logits)), PyArray_DIMS(as_array(labels)),
                                  last))

@@ -82,6 +82,13 @@ static PyObject *of_turned(KernelFunction kernel, PyObject *const *x, Py_ssize_t
     return y;
 }
 
+/* True for many short rows. */
+static int has_short_rows(PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    int others;
+    ptrdiff_t width = count == 1 ? row_width(x[0], attribute(x, 1, names, "axis"), &others) : 0;
+    return width && is_short(x[0], width);
+}
+
 /* What a loop has of each row; NULL without an error where NumPy has to do it. */
 static PyObject *rowwise(int loop32, int loop64, RowwiseArgs *args, double cost, PyObject *const *x,
                          Py_ssize_t count, PyObject *names) {
@@ -124,6 +131,8 @@ static PyObject *variance(int root, PyObject *const *x, Py_ssize_t count, PyObje
 #define VARIANCE(name, root)                                                                       \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
+        if (has_short_rows(x, count, names))                                                       \
+            return NUMPY_FALLBACK(name);                                                           \
         PyObject *y = variance(root, x, count, names);                                             \
         if (!y && !PyErr_Occurred())                                                               \
             y = of_turned(kernel_##name, x, count, names);                                         \
@@ -134,6 +143,8 @@ VARIANCE(std, 1)
 
 KERNEL(logsumexp) {
     (void)module;
+    if (has_short_rows(x, count, names))
+        return NUMPY_FALLBACK(logsumexp);
     RowwiseArgs args = {0};
     PyObject *y =
         rowwise(LOOP_logsumexp_float32, LOOP_logsumexp_float64, &args, 1.0, x, count, names);

@@ -100,9 +100,13 @@ static Field avg_pool[] = {
 static Field max_pool_gradient[] = {
     F(MaxPoolGradientArgs, g) F(MaxPoolGradientArgs, indices) F(MaxPoolGradientArgs, dx)
     WINDOWS(MaxPoolGradientArgs, windows.) F(MaxPoolGradientArgs, tiled)};
-static Field resample[] = {
-    F(ResampleArgs, x) F(ResampleArgs, y) F(ResampleArgs, begins) F(ResampleArgs, sources)
-    F(ResampleArgs, shares) F(ResampleArgs, rows) F(ResampleArgs, count) F(ResampleArgs, inner)};
+#define RESAMPLE(name)                                                                             \
+    static Field name[] = {F(ResampleArgs, x) F(ResampleArgs, y) F(ResampleArgs, begins)           \
+                               F(ResampleArgs, sources) F(ResampleArgs, shares)                    \
+                                   F(ResampleArgs, rows) F(ResampleArgs, count)                    \
+                                       F(ResampleArgs, inner)};
+RESAMPLE(resample)
+RESAMPLE(resample_float64)
 static Field conv[] = {
     F(ConvArgs, x) F(ConvArgs, kernel) F(ConvArgs, strips) F(ConvArgs, y) RESULT(ConvArgs)
     CONV_SIZES(ConvArgs)};
@@ -125,7 +129,7 @@ DEPTHWISE(depthwise_kernel_gradient)
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs) X(avg_pool, AvgPoolArgs)   \
-    X(resample, ResampleArgs) X(depthwise, DepthwiseArgs)                                         \
+    X(resample, ResampleArgs) X(resample_float64, ResampleArgs) X(depthwise, DepthwiseArgs)       \
     X(depthwise_input_gradient, DepthwiseArgs) X(depthwise_kernel_gradient, DepthwiseArgs)        \
     X(conv, ConvArgs) X(conv_kernel_gradient, ConvKernelGradientArgs)
 /* clang-format on */

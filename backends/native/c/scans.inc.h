@@ -124,3 +124,57 @@ SCAN(running_max_float32, float, float, -INFINITY, greater_float32(a, b), 1)
 SCAN(running_max_float64, double, double, -INFINITY, greater_float64(a, b), 1)
 SCAN(running_min_float32, float, float, INFINITY, less_float32(a, b), 1)
 SCAN(running_min_float64, double, double, INFINITY, less_float64(a, b), 1)
+SCAN(running_max_int64, int64_t, int64_t, INT64_MIN, a > b ? a : b, 1)
+SCAN(running_min_int64, int64_t, int64_t, INT64_MAX, a < b ? a : b, 1)
+
+/* Recurrences, in double. What additions of float64 lose goes through one of its own, beside. Rows
+ * of numbers run side by side, as columns do: element t of one is t * by away from its first. */
+#define RECURRENCE(T, KEEPS)                                                                       \
+    INLINE void recur_##T(const T *a, const T *b, T *restrict y, ptrdiff_t n, ptrdiff_t by,        \
+                          ptrdiff_t ahead, const ptrdiff_t lane, ptrdiff_t lanes) {                \
+        double sum[BAND], lost[BAND];                                                              \
+        for (ptrdiff_t i = 0; i < lanes; i++) {                                                    \
+            y[i * lane] = b[i * lane];                                                             \
+            sum[i] = (double)b[i * lane], lost[i] = 0;                                             \
+        }                                                                                          \
+        for (ptrdiff_t t = 1; t < n; t++) {                                                        \
+            const T *factor = a + t * by + ahead, *more = b + t * by;                              \
+            T *target = y + t * by;                                                                \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < lanes; i++) {                                                \
+                double by_a = (double)factor[i * lane], number = (double)more[i * lane];           \
+                double product = by_a * sum[i], total = product + number;                          \
+                sum[i] = total;                                                                    \
+                if (KEEPS) {                                                                       \
+                    double part = total - product;                                                 \
+                    lost[i] = by_a * lost[i] + ((product - (total - part)) + (number - part));     \
+                    total = total - total == 0 ? total + lost[i] : total;                          \
+                }                                                                                  \
+                target[i * lane] = (T)total;                                                       \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    LOOP(recurrence_##T, RecurrenceArgs) {                                                         \
+        ptrdiff_t n = args->n, inner = args->inner, blocks = args->blocks;                         \
+        ptrdiff_t by = args->reverse ? -inner : inner, ahead = args->reverse ? inner : 0;          \
+        ptrdiff_t first = args->reverse ? (n - 1) * inner : 0;                                     \
+        const T *a = (const T *)args->a + first, *b = (const T *)args->b + first;                  \
+        T *y = (T *)args->y + first;                                                               \
+        if (inner == 1) {                                                                          \
+            ptrdiff_t row = from;                                                                  \
+            for (; row + ROWS_AT_ONCE <= to; row += ROWS_AT_ONCE)                                  \
+                recur_##T(a + row * n, b + row * n, y + row * n, n, by, ahead, n, ROWS_AT_ONCE);   \
+            for (; row < to; row++)                                                                \
+                recur_##T(a + row * n, b + row * n, y + row * n, n, by, ahead, n, 1);              \
+            return;                                                                                \
+        }                                                                                          \
+        for (ptrdiff_t unit = from; unit < to; unit++) {                                           \
+            ptrdiff_t column = unit % blocks * BAND, at = unit / blocks * n * inner + column;      \
+            ptrdiff_t columns = inner - column < BAND ? inner - column : BAND;                     \
+            recur_##T(a + at, b + at, y + at, n, by, ahead, 1, columns);                           \
+        }                                                                                          \
+    }
+typedef float float32;
+typedef double float64;
+RECURRENCE(float32, 0)
+RECURRENCE(float64, 1)

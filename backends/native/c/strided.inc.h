@@ -2,18 +2,7 @@
  *
  * A block of elements that stays in the first-level cache is gathered, widened where it is stored
  * in less than it is computed in, computed by the loop of contiguous arrays, and narrowed. */
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
-/* float16 as the instructions of F16C convert it: NaN becomes quiet, and keeps its first bits. */
-INLINE float widened_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, size = (uint32_t)(half & 0x7fff) << 13;
-    /* The exponent of float32 is 112 higher; the product has subnormal numbers right too. */
-    uint32_t bits = (uint32_t)as_bits(as_float((int32_t)size) * 0x1p112f);
-    uint32_t quiet = size > 0x0f800000 ? 0x7fc00000 : 0x7f800000;
-    return as_float((int32_t)(sign | (size >= 0x0f800000 ? size | quiet : bits)));
-}
+#include "halves.inc.h"
 
 INLINE uint16_t narrowed_half(float x) {
     uint32_t bits = (uint32_t)as_bits(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
@@ -24,17 +13,6 @@ INLINE uint16_t narrowed_half(float x) {
     uint32_t small = (uint32_t)as_bits(as_float((int32_t)size) + 0.5f) - 0x3f000000;
     uint32_t finite = size < 0x38800000 ? small : normal;
     return (uint16_t)(sign | (size >= 0x47800000 ? special : finite));
-}
-
-INLINE void widen_halves(const uint16_t *restrict x, ptrdiff_t count, float *restrict y) {
-    ptrdiff_t i = 0;
-#ifdef __F16C__
-    for (; i + 8 <= count; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
-#endif
-    _Pragma("omp simd")
-    for (ptrdiff_t j = i; j < count; j++)
-        y[j] = widened_half(x[j]);
 }
 
 INLINE void narrow_halves(const float *restrict x, ptrdiff_t count, uint16_t *restrict y) {

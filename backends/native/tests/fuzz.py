@@ -150,6 +150,9 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
     for axis in (None, (0,), (1,)):
         yield "sum", narrow[:1], {"axis": axis, "keepdims": False, "dtype": None}
         yield "sum", [x], {"axis": axis, "keepdims": False, "dtype": None}
+        for half in (narrow[0], x.astype(np.float16)):
+            yield "mean", [half], {"axis": axis, "keepdims": True}
+            yield "max", [half], {"axis": axis, "keepdims": False}
     yield "layer_norm", [x, row, row], {"axis": (1,), "epsilon": 1e-5}
     yield "batch_norm", [x, row, row], {"axis": 1, "epsilon": 1e-5}
     number = np.array(0.1, np.float32)
@@ -181,6 +184,13 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
             yield "top_k", [one], {"k": 7, "axis": along, "largest": along == 0}
             for name in ("cumulative_max", "cumulative_min"):
                 yield name, [one], {"axis": along}
+            places = rng.integers(-300, 300, (400, 40) if along else (70, 300))
+            yield "take_along_axis", [one, places], {"axis": along}
+            options = {"axis": along, "shape": one.shape}
+            yield "place_along_axis", [one[: places.shape[0], : places.shape[1]], places], options
+            yield "linear_recurrence", [np.exp(-np.abs(one)), one], {
+                "axis": along, "reverse": along == 0,
+            }  # fmt: skip
             for name in ("cumulative_sum", "cumulative_prod"):
                 options = {"axis": along, "dtype": None, "include_initial": along == 0}
                 yield name, [np.exp(one / 60)], options
@@ -195,6 +205,9 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
             yield "logsumexp", [cube], {"axis": axes, "keepdims": False}
             for name in ("var", "std"):
                 yield name, [cube], {"axis": axes, "keepdims": True, "correction": 1.0}
+        yield "cdist", [one, one[:60]], {"p": 2}
+        yield "cdist_gradient", [one, one[:60], one[:, :60]], {"p": 2}
+        yield "segment_sum", [one.reshape(-1), few.repeat(3000)], {"num_segments": 400, "axis": 0}
         for name in ("tril", "triu"):
             yield name, [cube], {"k": 5}
         for name in ("prelu", "xlogy"):

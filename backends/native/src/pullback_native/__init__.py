@@ -68,24 +68,26 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     "matmul": ("float32", "bfloat16", "float64"),
     **dict.fromkeys(
         (
-            "ctc_loss", "ctc_loss_gradient", "cumulative_max", "cumulative_min", "cumulative_prod",
+            "cdist", "cdist_gradient", "ctc_loss", "ctc_loss_gradient", "cumulative_prod",
             "cumulative_sum", "group_norm", "group_norm_gradient", "layer_norm",
-            "layer_norm_gradient", "log_softmax", "log_softmax_gradient",
-            "logsumexp", "max", "mean", "min",
+            "layer_norm_gradient", "linear_recurrence", "log_softmax", "log_softmax_gradient",
+            "logsumexp", "max", "mean", "min", "place_along_axis",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
             "adaptive_avg_pool", "adaptive_max_pool",
             "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",
-            "cross", "max_pool_gradient", "max_pool_with_indices", "segment_sum",
+            "cross", "max_pool_gradient", "max_pool_with_indices", "resize", "resize_gradient",
+            "segment_sum",
             "solve_triangular", "softmax", "softmax_gradient", "std", "sum", "var",
             "vector_norm",
         ),
         ("float32", "float64"),
     ),
+    **dict.fromkeys(("cumulative_max", "cumulative_min"), ("float32", "float64", "int64")),
     # Of any dtype, or without inputs.
     **dict.fromkeys(
         (
             "concat", "pad", "random_bits", "random_normal", "random_uniform", "stack", "tril",
-            "triu",
+            "take_along_axis", "triu",
         ),
         None,
     ),
@@ -110,7 +112,8 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
             register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))
         if name in IN_FLOAT32:
             narrow = [dtype for dtype in _HALVES if dtype not in (dtypes or ())]
-            register(name, in_float32(name, kernel), dtypes=narrow)
+            make = halves.MAKERS.get(name, in_float32)
+            register(name, make(name, kernel), dtypes=narrow)
     short = {name: halves.scatter_in_float32(name, compiled[name]) for name in halves.SCATTERS}
     for name, scatter in short.items():
         register(name, scatter, dtypes=_HALVES)

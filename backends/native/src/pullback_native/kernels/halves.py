@@ -17,7 +17,19 @@ from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 #: results have the dtype of the first input, or are positions.
 IN_FLOAT32 = (
     *("sum", "mean", "prod", "max", "min", "vector_norm", "cumulative_sum", "cumulative_prod"),
-    *("cumulative_max", "cumulative_min", "top_k", "segment_sum", "var", "std", "logsumexp"),
+    *(
+        "cumulative_max",
+        "cumulative_min",
+        "top_k",
+        "segment_sum",
+        "linear_recurrence",
+        "place_along_axis",
+        "cdist",
+        "cdist_gradient",
+        "var",
+        "std",
+        "logsumexp",
+    ),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient", "group_norm"),
     *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient", "segment_prod", "cross"),
@@ -43,6 +55,12 @@ _WITH_STATISTICS = (
 )
 
 
+#: Those whose kernels read 16-bit floats themselves.
+REDUCED = ("sum", "mean", "prod", "max", "min", "vector_norm")
+#: Those of rows, which are widened piece by piece where they lie in rows.
+ROWS = ("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient")
+#: Elements of a piece.
+_PIECE = 1 << 14
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
 OF_NUMPY = ("reciprocal", "atan2", "count_nonzero", "vecdot")
 #: Ops that combine elements with others at some positions.
@@ -69,6 +87,8 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         first: Any = inputs[0]
         if attributes.get("dtype") is not None or first.size < least:
             return numpy(*inputs, **attributes)
+        if op_name == "segment_sum" and 8 * inputs[1].size < attributes["num_segments"]:
+            return numpy(*inputs, **attributes)  # it does not touch what stays 0
         dtype = first.dtype
         y: Any = kernel(
             *[
@@ -87,6 +107,56 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         )
 
     return may_decline(wide) if declines(kernel) or declines(numpy) else wide
+
+
+def reduced_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Array], Any]:
+    """The same of a reduction, whose kernel reads 16-bit floats, but for some attributes."""
+    other = in_float32(op_name, kernel)
+
+    def reduce(x: Array, **attributes: Any) -> Any:
+        if attributes.get("dtype") is not None or attributes.get("ord", 2) != 2 or not x.size:
+            return other(x, **attributes)
+        return kernel(x, **attributes)
+
+    return reduce
+
+
+def rows_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of an op along an axis: many rows are widened piece by piece."""
+    other, astype = in_float32(op_name, kernel), _native.astype
+
+    def by_rows(*inputs: Array, axis: int, **attributes: Any) -> Any:
+        first = inputs[0]
+        shape, dtype = first.shape, first.dtype
+        if (
+            first.size < 2 * _PIECE
+            or axis != first.ndim - 1
+            or 2 * shape[-1] > _PIECE
+            or not all(
+                x.flags.c_contiguous and x.dtype == dtype and x.shape == shape for x in inputs
+            )
+        ):
+            return other(*inputs, axis=axis, **attributes)
+        y = np.empty(shape, dtype)
+        target, *sources = (x.reshape(-1, shape[-1]) for x in (y, *inputs))
+
+        def write(rows: slice) -> None:
+            wide = [astype(x[rows], dtype=FLOAT32) for x in sources]
+            target[rows] = astype(kernel(*wide, axis=1, **attributes), dtype=dtype)
+
+        many, step = len(target), _PIECE // shape[-1]
+        pieces = [slice(i, i + step) for i in range(0, many, step)]
+        threads.run(write, pieces, first.size)
+        return y
+
+    return by_rows
+
+
+#: What makes kernels of these ops; `in_float32` makes those of others.
+MAKERS: dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]] = {
+    **dict.fromkeys(REDUCED, reduced_in_float32),
+    **dict.fromkeys(ROWS, rows_in_float32),
+}
 
 
 def large_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Array, Array], Any]:

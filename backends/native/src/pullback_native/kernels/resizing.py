@@ -13,11 +13,13 @@ from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 from pullback_numpy.kernels.resizing import neighbors
 from pullback_numpy.typing import Sizes
 
-_RESAMPLE = LOOPS["resample"]
+_RESAMPLE = {"f": LOOPS["resample"], "d": LOOPS["resample_float64"]}
 
 
 @lru_cache(maxsize=256)
-def _terms(old: int, count: int, method: str, transposed: bool) -> tuple[Array, Array, Array]:
+def _terms(
+    old: int, count: int, method: str, transposed: bool, kind: str
+) -> tuple[Array, Array, Array]:
     """The beginnings of the terms of each pixel, their pixels, and their shares.
 
     The pixels of the result have terms in the image, and transposed those of the image in the
@@ -36,25 +38,26 @@ def _terms(old: int, count: int, method: str, transposed: bool) -> tuple[Array, 
         places, sources, size = sources, places, old
     order = np.argsort(places, kind="stable")
     begins = np.searchsorted(places[order], np.arange(size + 1))
-    return begins.astype(np.intp), sources[order].astype(np.intp), weights[order].astype(FLOAT32)
+    return begins.astype(np.intp), sources[order].astype(np.intp), weights[order].astype(kind)
 
 
 def _along(x: Array, axis: int, size: int, method: str, transposed: bool) -> Array:
     """x in `size` pixels along an axis; or their gradient, of the pixels that they came from."""
     rows, inner = x.shape[axis], prod(x.shape[axis + 1 :])
-    y = empty((*x.shape[:axis], size, *x.shape[axis + 1 :]))
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    y = empty(shape) if x.dtype == FLOAT32 else np.empty(shape, x.dtype)
     if y.size:
         old, count = (size, rows) if transposed else (rows, size)
-        begins, sources, shares = _terms(old, count, method, transposed)
+        begins, sources, shares = _terms(old, count, method, transposed, x.dtype.char)
         unit = max(rows, size) * inner
-        run(_RESAMPLE, y.size // (size * inner), 1 + 16384 // unit, 10 + 0.6 * unit,
-            x=plain(x), y=y, begins=begins, sources=sources, shares=shares,
-            rows=rows, count=size, inner=inner)  # fmt: skip
+        run(_RESAMPLE[x.dtype.char], y.size // (size * inner), 1 + 16384 // unit, 10 + 0.6 * unit,
+            x=plain(x), y=y.reshape(-1).view(FLOAT32), begins=begins, sources=sources,
+            shares=shares, rows=rows, count=size, inner=inner)  # fmt: skip
     return y
 
 
 def _resize(x: Array, *, size: Sizes, method: str, data_format: str) -> Array:
-    if x.dtype != FLOAT32:
+    if x.dtype.char not in _RESAMPLE:
         resized: Array = NUMPY_KERNELS["resize"](
             x, size=size, method=method, data_format=data_format
         )
@@ -70,7 +73,7 @@ def _resize(x: Array, *, size: Sizes, method: str, data_format: str) -> Array:
 def _resize_gradient(
     g: Array, *, size: Sizes, input_shape: Sizes, method: str, data_format: str
 ) -> Array:
-    if g.dtype != FLOAT32:
+    if g.dtype.char not in _RESAMPLE:
         gradient: Array = NUMPY_KERNELS["resize_gradient"](
             g, size=size, input_shape=input_shape, method=method, data_format=data_format
         )
