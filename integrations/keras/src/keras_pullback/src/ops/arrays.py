@@ -14,6 +14,7 @@ from keras_pullback.src.ops.core import (
     BOOL,
     NUMBERS,
     cast,
+    convert_to_numpy,
     convert_to_tensor,
     name_of,
     numeric,
@@ -223,9 +224,14 @@ def reshape(x, newshape):
 
 def roll(x, shift, axis=None):
     x = convert_to_tensor(x)
-    if isinstance(shift, (tuple, list)) and isinstance(axis, int):
-        shift = builtins.sum(shift)
-    return pb.roll(x, axes_of(shift), axes_of(axis))
+    places = 0 if axis is None else convert_to_numpy(axis)
+    # NumPy broadcasts the two, and adds up the shifts of an axis.
+    shifts, places = (
+        v.ravel().tolist() for v in np.broadcast_arrays(convert_to_numpy(shift), places)
+    )
+    if axis is None:
+        return pb.roll(x, builtins.sum(shifts))
+    return pb.roll(x, tuple(shifts), tuple(places))
 
 
 def rot90(array, k=1, axes=(0, 1)):

@@ -6,7 +6,7 @@ import builtins
 import math
 
 import numpy as np
-from keras.src.backend.common.backend_utils import canonicalize_axis
+from keras.src.backend.common.backend_utils import canonicalize_axes, canonicalize_axis
 
 import pullback as pb
 from keras_pullback.src.ops.arrays import (
@@ -136,10 +136,29 @@ def average(x, axis=None, weights=None):
     if weights is None:
         return mean(to(x, result(name_of(x), float)), axis)
     x, weights = same(x, weights, floating=True)
-    if weights.ndim == 1 and x.ndim > 1:
-        weights = pb.reshape(weights, [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+    if weights.shape != x.shape:
+        weights = _along(weights, x, axis)
     weights = pb.broadcast_to(weights, x.shape)
     return pb.sum(x * weights, axis=axes_of(axis)) / pb.sum(weights, axis=axes_of(axis))
+
+
+def _along(weights, x, axis):
+    """Weights of some axes of x, with all of them."""
+    if axis is None:
+        raise ValueError(
+            "Axis must be specified when shapes of x and weights differ. Received: "
+            f"x.shape={x.shape}, weights.shape={weights.shape}"
+        )
+    axes = canonicalize_axes(axes_of(axis), x.ndim)
+    if weights.shape != tuple(x.shape[a] for a in axes):
+        raise ValueError(
+            "Shape of weights must be consistent with shape of x along specified axis. Received: "
+            f"x.shape={x.shape}, weights.shape={weights.shape}, axis={axis}"
+        )
+    weights = pb.permute_dims(
+        weights, tuple(builtins.sorted(range(len(axes)), key=axes.__getitem__))
+    )
+    return pb.reshape(weights, [n if i in axes else 1 for i, n in enumerate(x.shape)])
 
 
 def cumsum(x, axis=None, dtype=None):
