@@ -33,7 +33,7 @@ from pullback_conformance import (
 from pullback_conformance.case import Case, cases, holds, label, leaves, runs_body, touched
 from pullback_conformance.derived import FEW, RULES, derived, randomized
 from pullback_conformance.registry import BACKEND, CHECKS, Area, Check, Per
-from pullback_conformance.sample import Suite
+from pullback_conformance.sample import Sample, Suite
 
 #: The modules whose checks are in the table.
 MODULES = (
@@ -65,19 +65,41 @@ class Item:
         return "" if self.case is None or self.case.dtype is None else str(self.case.dtype)
 
 
-def items(
-    op: Op, suite: Suite, device: Device, *, quick: bool, few: bool = False
-) -> Iterator[Item]:
+def items(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
     """The items of an op; with `quick`, each sample in one dtype and few gradients.
-
-    With `few` they are the first of a run that is not quick: those of a quick run's samples.
 
     An op without a kernel of the backend runs core's body, whose ops are measured on their own. A
     quick run measures it with fewer samples, and only once in what a kernel alone can do wrong.
     """
     rules = FEW if quick and runs_body(op, device) else RULES
-    every_sample = (*suite.samples, *derived(op, suite, quick=quick or few, rules=rules))
-    yield from _of_samples(op, replace(suite, samples=every_sample), device, quick=quick)
+    every_sample = (*suite.samples, *derived(op, suite, quick=quick, rules=rules))
+    yield from _of_samples(
+        op, replace(suite, samples=every_sample), device, quick=quick, seen=set()
+    )
+    yield from _of_op(op, suite, device)
+
+
+def in_parts(
+    op: Op, suite: Suite, device: Device, *, quick: bool, seed: str
+) -> Iterator[list[Item]]:
+    """The items of a quick run's samples: of those that are written, then a rule at a time.
+
+    Samples are made when their part is asked for. The rules are in a random order.
+    """
+    seen: set[Hashable] = set()
+
+    def part(samples: tuple[Sample, ...]) -> Iterator[Item]:
+        return _of_samples(op, replace(suite, samples=samples), device, quick=quick, seen=seen)
+
+    yield [*part(suite.samples), *_of_op(op, suite, device)]
+    rules = sorted(FEW if quick and runs_body(op, device) else RULES)
+    random.Random(seed).shuffle(rules)
+    for rule in rules:
+        yield list(part(derived(op, suite, quick=True, rules=[rule])))
+
+
+def _of_op(op: Op, suite: Suite, device: Device) -> Iterator[Item]:
+    """The items of no single sample."""
     if op.name == "astype":
         for case in storage.cases(op, suite, device):
             yield from (_item(check, case) for check in _per("storage"))
@@ -107,7 +129,8 @@ def _cost(item: Item) -> float:
 def random_items(op: Op, suite: Suite, device: Device, calls: int, seed: int) -> Iterator[Item]:
     """The items of random calls of an op."""
     samples = tuple(randomized.samples(op, suite, calls, seed))
-    yield from _of_samples(op, replace(suite, samples=samples), device, quick=False)
+    varied = replace(suite, samples=samples)
+    yield from _of_samples(op, varied, device, quick=False, seen=set())
 
 
 def backend_items(device: Device) -> Iterator[Item]:
@@ -127,7 +150,9 @@ def _item(check: Check, case: Case) -> Item:
     return Item(case.op.name, case.device, check.name, check.area(case), case, run)
 
 
-def _of_samples(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterator[Item]:
+def _of_samples(
+    op: Op, suite: Suite, device: Device, *, quick: bool, seen: set[Hashable]
+) -> Iterator[Item]:
     by_sample: dict[int, list[Case]] = {}
     for case in cases(op, suite, device):
         by_sample.setdefault(id(case.sample), []).extend([case, *_other_integers(case)])
@@ -137,7 +162,6 @@ def _of_samples(op: Op, suite: Suite, device: Device, *, quick: bool) -> Iterato
     turns.update(case for case in every if case.sample.every_dtype)
     chosen = turns if quick else set(every)
     spared = {check.name for check in EACH if quick and check.spared(op, device)}
-    seen: set[Hashable] = set()
     for case in every:
         for check in EACH:
             wanted = case.sample.checks

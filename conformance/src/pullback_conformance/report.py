@@ -275,7 +275,7 @@ class Report:
             # Beside those planned, the state of the process is checked at the end of each op.
             planned = sum(row.planned + 1 for row in self.rows.values())
             run = self.count.total + self.count.declared
-            more = "" if self.quick or self.mode.random else "over "
+            more = "" if self.mode.random else "over "
             if run < planned:
                 lines.append(
                     f"other checks: the run was a random sample of some {run} of {more}{planned} "

@@ -24,7 +24,7 @@ from pullback_conformance import basics, deviations, saved
 from pullback_conformance.blame import culprit, settled
 from pullback_conformance.compare import ConformanceError
 from pullback_conformance.mode import Clock, Mode
-from pullback_conformance.plan import Item, backend_items, by_cost, items, random_items
+from pullback_conformance.plan import Item, backend_items, by_cost, in_parts, items, random_items
 from pullback_conformance.process import ProcessState
 from pullback_conformance.registry import BACKEND, CHECKS, PROCESS, Area, known
 from pullback_conformance.report import Report, Row
@@ -32,6 +32,9 @@ from pullback_conformance.samples import load
 
 #: The folders of core and of the kit.
 _OURS = {Path(one).resolve().parent for one in (errors.__file__, __file__)}
+
+#: The part of the time for an op after which its plan is begun with, though more rules are left.
+PLANNING = 4
 
 #: A progress display: takes rows that are yielded as they end, and their number.
 Progress = Callable[[Iterator[str], int], Iterable[str]]
@@ -229,7 +232,8 @@ def _run(
     row.fallback = "" if row.kernel else backend.fallback.get(name, "")
     if name not in load() and name != BACKEND:
         report.unknown.append(name)
-    plan = planned(name, device, mode=mode, few=end is not None)
+    in_part = end is not None and name in load() and not mode.random and not row.missing
+    plan = [] if in_part else planned(name, device, mode=mode)
     row.planned = len(plan)
     if row.missing:
         # All checks of the op fail, and are listed once.
@@ -237,7 +241,10 @@ def _run(
             row.counts[area].total += 1
         report.lacks(name)
         return
-    every = plan if end is None else _by_cost(plan, row, device, mode)
+    every: Iterable[Item] = plan
+    if end is not None:
+        seed = f"{mode.seed} {name}"
+        every = _some(row, device, mode, end, seed) if in_part else by_cost(plan, seed)
     state = ProcessState()
     for number, item in enumerate(islice(every, None if until is None else until + 1)):
         if end is not None and number and time.perf_counter() > end:
@@ -254,7 +261,7 @@ def _run(
             row.beyond.add(error.tier)
             continue
         report.record(item, wrong, partial(_cause, report, partial(watch, number)))
-    if plan and (row.count.total or row.count.declared) and mode.makes(PROCESS):
+    if row.planned and (row.count.total or row.count.declared) and mode.makes(PROCESS):
         last = Item(name, device, PROCESS, Area.EDGES, None, partial(state.check, name))
         report.record(last, attempt(last), lambda item: "")
     # Errors that come late, of results that no check reads, are not the next op's.
@@ -262,11 +269,27 @@ def _run(
         device.synchronize()
 
 
-def _by_cost(few: list[Item], row: Row, device: Device, mode: Mode) -> Iterator[Item]:
-    """Some of the items in a random order, cheap ones first, and when they end the others."""
-    seed = f"{mode.seed} {row.name}"
-    yield from by_cost(few, seed)
-    if mode.quick or mode.random or row.name == BACKEND:
+def _some(row: Row, device: Device, mode: Mode, end: float, seed: str) -> Iterator[Item]:
+    """The items in a random order, cheap ones first: of as many rules as there is time to plan.
+
+    Then those of the other rules, and last what a full run has more.
+    """
+    op, suite = OPS[row.name], load()[row.name]
+    parts = in_parts(op, suite, device, quick=mode.quick, seed=seed)
+    share = max(end - time.perf_counter(), 0.0) / PLANNING
+    few: list[Item] = []
+    left = True
+    while left:
+        until = time.perf_counter() + share
+        some: list[Item] = []
+        while left and not (some and time.perf_counter() > until):
+            part = next(parts, None)
+            left = part is not None
+            some += [item for item in part or () if mode.makes(item.check)]
+        row.planned += len(some)
+        few += some
+        yield from by_cost(some, seed)
+    if mode.quick:
         return
     seen = Counter((item.check, item.sample, item.dtype) for item in few)
     others = []
@@ -309,14 +332,13 @@ def _wrong(item: Item, watch: Callable[[], None]) -> bool:
         return False
 
 
-def planned(row: str, device: Device, *, mode: Mode, few: bool = False) -> list[Item]:
+def planned(row: str, device: Device, *, mode: Mode) -> list[Item]:
     """The items of a row; none of an op without samples.
 
     Args:
         row: the name of an op, or "backend".
         device: the device that it is measured on.
         mode: which of the checks are made.
-        few: only those of a quick run's samples.
     """
     suite = load().get(row)
     found: Iterable[Item] = ()
@@ -325,7 +347,7 @@ def planned(row: str, device: Device, *, mode: Mode, few: bool = False) -> list[
     elif suite is not None and mode.random:
         found = random_items(OPS[row], suite, device, mode.random, mode.seed)
     elif suite is not None:
-        found = items(OPS[row], suite, device, quick=mode.quick, few=few)
+        found = items(OPS[row], suite, device, quick=mode.quick)
     return [item for item in found if mode.makes(item.check)]
 
 
