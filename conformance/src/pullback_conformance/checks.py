@@ -46,6 +46,9 @@ from pullback_conformance.sample import Array, Suite
 #: The largest difference of residuals, in units of their dtype's eps times the largest.
 RESIDUAL_EPS = 32.0
 
+#: Numbers of elements beyond the vectors of any processor that leave each rest of 16.
+RESTS = range(193, 209)
+
 #: The number of terms from which on the order of a sum matters for equal numbers.
 LONG_SUM = 256
 
@@ -119,6 +122,33 @@ def rules(case: Case) -> None:
         want = expected.dtypes[i]
         require(output.dtype == want, case, f"{name} is {output.dtype}, the rule says {want}")
         require(output.device is case.device, case, f"{name} is on {output.device}")
+
+
+def _by_element(case: Case) -> bool:
+    sample = case.sample
+    return sample.period is not None and "rests" in (sample.checks or ())
+
+
+@check(Area.VALUES, applies=_by_element, spared=runs_body, by_value=True)
+def rests(case: Case) -> None:
+    """Checks results of as many elements as leave each rest that a loop over vectors may leave."""
+    reference, extended = _reference(case, [x.dtype for x in results(case.call())])
+    through_body = case.kernel is None
+    bounds: list[Array] = []
+    for size in RESTS:
+        part = case.with_inputs(x[:size] for x in case.inputs)
+        quantity = f"the result of {size} elements"
+        for i, (found, goal) in enumerate(zip(results(part.call()), reference, strict=True)):
+            dtype = found.dtype
+            if len(bounds) <= i:
+                exact = dtype not in dtypes.FLOATING
+                bounds.append(
+                    np.zeros(goal.shape)
+                    if exact
+                    else allowed(case, i, goal, dtype, extended=extended, through_body=through_body)
+                )
+            cut, bound = goal[:size], bounds[i][:size]
+            near(case, found, cut, bound, dtype, quantity, signs=_signed(case))
 
 
 @check(Area.EDGES, applies=takes_arrays, spared=runs_body, by_value=True)
@@ -430,9 +460,13 @@ def _measure(case: Case, outputs: Any, quantity: str, *, through_body: bool) -> 
         dtype = result.dtype
         if dtype in dtypes.FLOATING:
             bound = allowed(case, i, goal, dtype, extended=extended, through_body=through_body)
-        either = case.suite.either_zero or case.sample.either_zero
-        signs = case.op.accuracy in SIGNED and not either
-        near(case, result, goal, bound, dtype, named, signs=signs)
+        near(case, result, goal, bound, dtype, named, signs=_signed(case))
+
+
+def _signed(case: Case) -> bool:
+    """Returns whether the sign of zero is that of the reference."""
+    either = case.suite.either_zero or case.sample.either_zero
+    return case.op.accuracy in SIGNED and not either
 
 
 def _plain(arrays: list[Array]) -> Array | tuple[Array, ...]:

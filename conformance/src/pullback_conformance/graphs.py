@@ -14,6 +14,7 @@ import numpy as np
 
 from pullback import dtypes, errors
 from pullback.devices import Device
+from pullback.dtypes import DType
 from pullback.graph.control.functions import cond, scan, switch, while_loop
 from pullback.graph.function import function
 from pullback.ops.arithmetic import negative
@@ -95,6 +96,7 @@ def programs(device: Device) -> None:
     _reads(device)
     _look_alikes(device)
     _numbers(device)
+    _constants(device)
     if device.backend.kernels_for("random_bits") and dtypes.uint32 in device.backend.dtypes:
         _draws(device)
     if device.backend.kernels_for("take") and dtypes.int64 in device.backend.dtypes:
@@ -216,6 +218,27 @@ def _numbers(device: Device) -> None:
         below = less(x, number)
         name = f"numbers of the host that differ, run {i + 1}"
         _same(device, name, captured(x, number), (below, where(below, x, negative(x))))
+
+
+def _constants(device: Device) -> None:
+    """Numbers that a program has in its source: those of which a decimal or a float loses bits."""
+    whole = [2**62 + 1, 2**53 + 1, -(2**63), 2**24 + 1]
+    floats_ = [0.1, 1 / 3, 5e-324, 1 - 2.0**-53, np.nextafter(2.0, 3.0), -0.0]
+    chosen: dict[DType, list[Any]] = {dtypes.int64: whole, dtypes.float64: floats_}
+    chosen[dtypes.float32] = [float(np.float32(n)) for n in (0.1, 1 / 3, 1e-45, 16777215.0)]
+    for dtype, numbers in chosen.items():
+        if dtype not in device.backend.dtypes:
+            continue
+        for number in numbers:
+            constant = to_tensor(np.full((3, 5), number, dtype), device)
+            x = to_tensor(np.resize(np.array([0, 1], dtype), (3, 5)), device)
+
+            def program(x: Tensor, c: Tensor = constant, n: Any = number) -> Sequence[Tensor]:
+                return where(less(x, 1), c, x), where(less(x, 1), x, n)
+
+            captured = function(program)
+            for _ in range(3):
+                _same(device, f"the constant {number!r} of {dtype}", captured(x), program(x))
 
 
 def _draws(device: Device) -> None:

@@ -106,7 +106,9 @@ def exchanges(device: Device) -> bool:
 def service_dlpack(device: Device) -> None:
     """Checks that an array is the same after it went through DLPack; of any dtype that it has."""
     backend = device.backend
-    for host, what in _hosts(device):
+    every = [*_hosts(device)]
+    every += [(x.T, f"{what}, turned") for x, what in every if x.ndim > 1]
+    for host, what in every:
         native = backend.from_host(host, device.native, copy=False)
         for copy in (None, True):
             try:

@@ -119,7 +119,8 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             drawn[1] = _beside(*drawn)
         if accepted(op, suite, [value[:5] for value in drawn], found.attributes):
             yield _sample(drawn, found.attributes, values.MEDIUM, f"every {dtype}")
-    if set(kinds) == {np.dtype(np.float64)} and "complex" not in suite.without:
+    alone = set(kinds) in ({np.dtype(np.float64)}, {np.dtype(np.complex128)})
+    if alone and "complex" not in suite.without and len(op.outputs) == 1:
         yield from _complex(op, suite, found)
 
 
@@ -224,7 +225,7 @@ def _sample(
 ) -> Sample:
     inputs = tuple(np.resize(value, size) for value in drawn)
     names = None if dtype is None else (dtype.name,)
-    checks = ("value", "body", "deterministic")
+    checks = ("value", "body", "deterministic", "rests")
     return Sample(inputs, attributes, False, names, note, checks, values.PERIOD)
 
 

@@ -18,6 +18,8 @@ from pullback_conformance.derived import elementwise, values
 from pullback_conformance.derived.variation import Base, accepted, bases, mapped
 from pullback_conformance.sample import Array, Sample, Suite
 
+#: Ops whose results are no larger than numbers of x, and within the range whatever these are.
+_NO_SUMS = ("median", "quantile", "logsumexp", "softmax", "log_softmax", "max", "min", "sort")
 _TINY = {"float32": 1e-45, "float64": 5e-324, "float16": 6e-8, "bfloat16": 9.2e-41}
 #: Counters of steps, up to those of years of training.
 STEPS = (1, 2, 3, 10, 1000, 12345, 10**6, 2**24 + 1)
@@ -57,6 +59,7 @@ def _along(base: Base) -> Iterator[Sample]:
         ]
     )  # fmt: skip
     shape = base.arrays[0].shape
+    names = [attribute.name for attribute in base.op.attributes]
     for name, tiny in _TINY.items():
         filled = rows
         if "subnormal" not in base.suite.without:
@@ -67,7 +70,33 @@ def _along(base: Base) -> Iterator[Sample]:
                 x = np.broadcast_to(x, (*shape[:-2], *x.shape)).copy()
             elif len(shape) == 1:
                 x = x.ravel()
-            yield from base.varied((x,), f"no numbers of {name} in {x.shape}", dtypes=(name,))
+            note = f"no numbers of {name} in {x.shape}"
+            yield from base.varied((x,), note, dtypes=(name,))
+        # Kernels have a loop of their own along the first of several axes.
+        both = (filled, filled.T, *([_large(name)] if base.op.name in _NO_SUMS else ()))
+        for axis, x in itertools.product((0, 1) if "axis" in names else (), both):
+            named = {**base.sample.attributes, "axis": axis}
+            note = f"no numbers of {name}"
+            yield from base.varied((x.copy(),), note, attributes=named, dtypes=(name,))
+    forms = [attribute.form for attribute in base.op.attributes if attribute.name == "axis"]
+    for axes in ((0, 1), (1, 2)) if forms == ["Axes"] else ():
+        x = np.moveaxis(_each_place(), (0, 1), axes)
+        named = {**base.sample.attributes, "axis": axes}
+        yield from base.varied((x.copy(),), "a NaN at each place", attributes=named)
+
+
+def _large(name: str) -> Array:
+    """Numbers of which no two can be added, but those of two signs."""
+    largest = float(ml_dtypes.finfo(name).max)  # type: ignore[no-untyped-call]
+    numbers = np.array([[1.0, 0.75, 0.875, 0.9375], [-1.0, -0.75, -0.5, -1.0]])
+    return largest * np.concatenate([numbers, numbers[:, ::-1] / 2])
+
+
+def _each_place() -> Array:
+    """Blocks of the first two axes, each with a NaN at another place, and one without."""
+    x = np.linspace(-2.0, 2.0, 12).reshape(3, 4, 1).repeat(13, 2)
+    x.reshape(12, 13)[np.arange(12), np.arange(12)] = np.nan
+    return x
 
 
 def _copied(base: Base) -> Iterator[Sample]:
@@ -186,4 +215,6 @@ def _between(source: DType, target: DType) -> Array:
     steps = np.array([0.5, 1.5, 2.5, *close, 0.25, 0.75]) * unit
     near = (exponents[:, None] * (1 + steps)).ravel()
     with np.errstate(all="ignore"):
-        return np.concatenate([x, near, -near]).astype(source).astype(np.float64)
+        # A NaN of which all bits are set: half a unit more is no NaN.
+        nan = np.array([2**63 - 1, 2**64 - 1], np.uint64).view(np.float64)
+        return np.concatenate([x, near, -near, nan]).astype(source).astype(np.float64)

@@ -37,6 +37,10 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
             yield from _finite(base, _larger(sample), f"{ROWS} rows", dtypes=wide)
         batches = mapped(lambda x: _BATCH[..., None, None] * x, _last_two(sample.inputs))
         yield from _finite(base, batches, "batches of two axes")
+        # A pivot of one matrix is none of another.
+        flat = [np.roll(_last_two((first,))[0], k, -2) for k in range(_BATCH.size)]
+        orders = np.reshape(flat, (*_BATCH.shape, *flat[0].shape))
+        yield from _finite(base, (orders, *batches[1:]), "batches of rows in other orders")
         turned = (first[..., ::-1, :].copy(), *sample.inputs[1:])
         yield from _finite(base, turned, "rows in reverse order")
         for words, part in (("one column", first[..., :1]), ("one row", first[..., :1, :])):

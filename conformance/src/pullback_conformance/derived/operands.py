@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import methodcaller
 from typing import Any
@@ -14,6 +15,7 @@ from pullback import dtypes, errors
 from pullback.dtypes import DType
 from pullback.spec import Accuracy, Op, Tier
 from pullback_conformance.case import leaves, resolution
+from pullback_conformance.derived.attributes import values_of
 from pullback_conformance.derived.variation import (
     Base,
     accepted,
@@ -30,6 +32,8 @@ _POSITIONS = ("indices", "labels", "segment_ids", "sorter")
 _ANYWHERE = ("indices", "labels", "segment_ids")
 #: A size with positions that some dtypes of 8 bits hold, and others take for negative numbers.
 WIDE = 200
+#: The number of values of an attribute with which inputs are zeros.
+ATTRIBUTES = 6
 _NARROW = (dtypes.bfloat16, dtypes.float16)
 
 
@@ -48,7 +52,8 @@ def _positions(op: Op, suite: Suite) -> Iterator[Sample]:
     seen: set[object] = set()
     for sample in suite.samples:
         found = [i for i in places if i < len(sample.inputs) and _is_whole(sample.inputs[i])]
-        kind = [leaf.dtype.kind for leaf in leaves(sample.inputs)]
+        # Of each number of axes, too: several axes of positions may repeat along any of them.
+        kind = [(leaf.dtype.kind, leaf.ndim) for leaf in leaves(sample.inputs)]
         if not found or str((found, kind)) in seen or not sample.inputs[found[0]].size:
             continue
         seen.add(str((found, kind)))
@@ -57,6 +62,13 @@ def _positions(op: Op, suite: Suite) -> Iterator[Sample]:
             wide = () if "large" in suite.without else _wide(base, found, dtype)
             for inputs, words in ((sample.inputs, ""), *wide):
                 yield from _cast(base, inputs, found, dtype, words)
+        yield from _one_position(base, found)
+
+
+def _one_position(base: Base, places: Sequence[int]) -> Iterator[Sample]:
+    """All positions are one, which repeats as often as there are any."""
+    alike = changed_at(places, lambda x: np.full_like(x, x.flat[0]), base.sample.inputs)
+    yield from base.varied(alike, f"one position as {_named(base, places)}", plain=True)
 
 
 def _cast(
@@ -141,7 +153,7 @@ def _keeps(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], narrow: 
 
 def _zeros(op: Op, suite: Suite) -> Iterator[Sample]:
     """Zeros for one input after the other, and for all, where the result is a number."""
-    for base in bases(op, suite):
+    for base in (*bases(op, suite), *_with_attributes(op, suite)):
         floats = _floats(base)
         for places in [[i] for i in floats] + ([floats] if len(floats) > 1 else []):
             inputs = changed_at(places, np.zeros_like, base.sample.inputs)
@@ -150,3 +162,13 @@ def _zeros(op: Op, suite: Suite) -> Iterator[Sample]:
                 found = base.changed(inputs).reference()
                 if all(np.all(np.isfinite(x)) for x in found if x.dtype.kind in "fc"):
                     yield taken
+
+
+def _with_attributes(op: Op, suite: Suite) -> Iterator[Base]:
+    """The first base with other values of its attributes, one at a time."""
+    for base in bases(op, suite)[:1]:
+        for name, choices in values_of(op, suite).items():
+            for value in choices[:ATTRIBUTES]:
+                named = {**base.sample.attributes, name: value}
+                if named != base.sample.attributes:
+                    yield replace(base, sample=replace(base.sample, attributes=named))

@@ -37,6 +37,10 @@ BOXES = (64, 32, 16, 8)
 BOX = 2**13
 #: The size of all axes of square inputs.
 SIDE = 5
+#: The number of elements of a vector, and so of the rests that a loop over vectors may leave.
+VECTOR = 8
+#: The number of elements up to which all sizes are changed at once, for each rest.
+REST = 2**15
 #: Shapes of ops without inputs: vectors with tails and without, several axes, nothing.
 SHAPES = (
     (),
@@ -54,6 +58,10 @@ BOUND = 2**23
 MANY = 17
 #: The number of elements up to which inputs are made larger.
 MOST = 2**18
+#: The number of elements up to which inputs have so many along one axis.
+_WHOLE = {ALIGNED: 2 * BOX, 16 * ALIGNED: BOX // 4, 2**12: MOST // 4, 2**10 + 1: MOST // 4}
+#: Those of rows that are long: whole blocks of any size, and one element behind them.
+_LONG = (2**12, 2**10 + 1)
 _REPEATED = ("value", "deterministic")
 _EQUAL = np.round(0.999 * 2**51) / 2**51
 
@@ -72,7 +80,10 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         lengths = _lengths(base)
         square = _resized(base, dict.fromkeys(lengths, SIDE))
         yield from _taken(square, "square", ("value", "layouts"))
-        yield from _whole_vectors(base, lengths)
+        yield from _whole_vectors(base, lengths, each=each)
+        if not each:
+            for form in _formats(base):
+                yield from _rests(form, lengths)
         if not (quick and number):
             yield from _sequences(base)
             yield from _in_proportion(base, lengths)
@@ -110,6 +121,9 @@ def _transforms(base: Base) -> Iterator[Sample]:
     length = _lengths(base)[-1]
     for size in (ALIGNED, TAIL):
         yield from _taken(_resized(base, {length: size}), f"{length} is {size}")
+    lines = base.arrays[0].shape[0]
+    if lines != length:
+        yield from _taken(_resized(base, {lines: VECTOR + 3}), f"{lines} is {VECTOR + 3}")
 
 
 def _without_inputs(op: Op, suite: Suite) -> Iterator[Sample]:
@@ -169,17 +183,58 @@ def _alike(base: Base, length: int) -> Iterator[Sample]:
     yield from _taken(equal, f"{length} is {values.MEDIUM}, equal numbers", _REPEATED)
 
 
-def _whole_vectors(base: Base, lengths: list[int]) -> Iterator[Sample]:
+def _whole_vectors(base: Base, lengths: list[int], *, each: bool) -> Iterator[Sample]:
     """Sizes without a tail, for which libraries have loops of their own."""
     if "large" not in base.suite.without:
-        for length, size in itertools.product(lengths, (ALIGNED, 16 * ALIGNED)):
-            if _total(base, {length: size}) <= (2 * BOX if size == ALIGNED else BOX // 4):
-                yield from _taken(_resized(base, {length: size}), f"{length} is {size}")
+        for length, size in itertools.product(lengths, _WHOLE):
+            if _total(base, {length: size}) <= _WHOLE[size]:
+                resized = _resized(base, {length: size})
+                if size in _LONG:
+                    if base.arrays[0].dtype != np.float64 or each:
+                        continue
+                    resized = _alone(resized)
+                yield from _taken(resized, f"{length} is {size}")
     axes = max(x.ndim for x in base.arrays)
     side = next((side for side in BOXES if side**axes <= BOX), None)
     if side is not None:
         box = _resized(base, dict.fromkeys(lengths, side))
         yield from _taken(box, f"all sizes are {side}")
+
+
+def _formats(base: Base) -> Iterator[Base]:
+    """The base, and with the channels first: its second axis is then that of the channels."""
+    yield base
+    if "data_format" in [attribute.name for attribute in base.op.attributes]:
+        named = {**base.sample.attributes, "data_format": "channels_first"}
+        yield replace(base, sample=replace(base.sample, attributes=named))
+
+
+def _alone(base: Base) -> Base:
+    """The base in float32, the dtype of most loops, if it is for that."""
+    if base.arrays[0].dtype != np.float64 or base.sample.dtypes is not None:
+        return base
+    return replace(base, sample=replace(base.sample, dtypes=("float32",)))
+
+
+def _rests(base: Base, lengths: list[int]) -> Iterator[Sample]:
+    """Every rest that a loop over vectors may leave: along all axes, or along one at a time."""
+    if "sizes" in base.suite.without:
+        return
+    base = _alone(base)
+    slow = "large" in base.suite.without
+    names = [attribute.name for attribute in base.op.attributes]
+    for rest in range(VECTOR):
+        every = {size: (i + 1) * VECTOR + rest for i, size in enumerate(lengths)}
+        together = _total(base, every) <= REST and not slow
+        found = list(_taken(_resized(base, every), f"a rest of {rest}")) if together else []
+        for length in () if found else lengths:
+            size = VECTOR + rest if slow else 2 * VECTOR + rest
+            found += _taken(_resized(base, {length: size}), f"{length} is {size}")
+        yield from found
+        if rest in (1, VECTOR - 1) and together and "axis" in names:
+            named = {**base.sample.attributes, "axis": 0}
+            first = replace(base, sample=replace(base.sample, attributes=named))
+            yield from _taken(_resized(first, every), f"a rest of {rest}")
 
 
 def _in_proportion(base: Base, lengths: list[int]) -> Iterator[Sample]:

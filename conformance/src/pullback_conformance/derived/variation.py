@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pullback.tensor import wrap
 from pullback_conformance.case import leaves, results, split, touched
 from pullback_conformance.sample import Array, Sample, Suite
 
-#: Samples of one op that are varied, of those that are alike only the first.
+#: Samples of one op that are varied, of those that are alike only the first; and a complex one.
 BASES = 3
 #: Elements along each axis that show what a reference makes of inputs.
 FEW = 2
@@ -86,7 +87,12 @@ def bases(op: Op, suite: Suite) -> list[Base]:
         )
         kinds.setdefault(kind, sample)
     floating = sorted(kinds.values(), key=lambda sample: leaves(sample.inputs)[0].dtype.kind != "f")
-    return [Base(op, suite, sample) for sample in floating[:BASES]]
+    others = (sample for sample in floating[BASES:] if _is_complex(sample))
+    return [Base(op, suite, sample) for sample in (*floating[:BASES], *islice(others, 1))]
+
+
+def _is_complex(sample: Sample) -> bool:
+    return leaves(sample.inputs)[0].dtype.kind == "c"
 
 
 def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:

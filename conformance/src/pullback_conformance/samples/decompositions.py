@@ -88,6 +88,16 @@ suite("matrix_rank", _rank)(
     call(np.zeros((2, 3)), note="rank 0"),
     call(np.diag([1.0, 0.1, 0.01]), np.asarray(0.05), note="one tolerance"),
     call(np.stack([np.diag([1.0, 0.1])] * 2), np.array([0.5, 0.01]), note="several"),
+    # Singular values on both sides of the default tolerance, and beyond those of other dtypes.
+    *(
+        rough(tiny * np.diag([1.0, 3e-6, 1e-9, 1e-17]), dtypes=("float32",), note=note)
+        for tiny, note in ((1.0, "rank 2 of float32"), (1e-9, "rank 2 of small float32"))
+    ),
+    rough(
+        np.stack([np.diag([1.0, 0.5]), 1e-8 * np.diag([1.0, 0.5])]),
+        dtypes=("float32",),
+        note="a small one beside a large one",
+    ),
     *_NO_MATRIX,
 )
 

@@ -27,6 +27,9 @@ _ATTRIBUTES: tuple[dict[str, Any], ...] = (
     {"n": 4},
     {"n": 7},
     {"n": 9, "axis": -2, "norm": "ortho"},
+    {"n": 3, "axis": 0},
+    {"n": 16},
+    {"n": 23, "norm": "forward"},
     {"n": 1},
 )
 _WRONG: list[Any] = [
@@ -60,4 +63,6 @@ for _name in ("fft", "ifft"):
 for _name in ("rfft", "ihfft"):
     suite(_name, _reference(_name))(*_REAL, *_WRONG, wrong(errors.DTypeError, cnormal(3)))
 for _name in ("irfft", "hfft"):
-    suite(_name, _reference(_name))(*_COMPLEX[:7] + _COMPLEX[8:], *_WRONG)
+    suite(_name, _reference(_name))(
+        *_COMPLEX[: len(_ATTRIBUTES)] + _COMPLEX[len(_ATTRIBUTES) + 1 :], *_WRONG
+    )

@@ -133,6 +133,7 @@ suite("cross", _cross, scale=_cross_scale)(
 suite("tensordot", lambda x1, x2, *, axes=2: np.tensordot(x1, x2, axes=axes))(
     call(normal(2, 3, 4), normal(3, 4, 5, seed=1)),
     call(normal(2, 3), normal(3, 2, seed=1), axes=1),
+    call(normal(3, 3, 2), normal(3, 3, 2, seed=1), axes=([1, 0], [0, 1]), note="axes of one size"),
     call(normal(2), normal(3, seed=1), axes=0),
     call(normal(2, 3, 4), normal(4, 5, 3, seed=1), axes=([2, 1], [0, 2])),
     call(normal(2, 3, 4), normal(4, 5, 3, seed=1), axes=((-1,), (0,))),

@@ -13,6 +13,11 @@ from pullback_conformance.sample import Sample, call, rough, suite, wrong
 Array: TypeAlias = Any
 
 _WIDE: dict[str, Any] = {"key": 2**128 - 5, "counter": 2**256 - 3}
+#: Where one of the first words of 32 bits is so near to 2**32, or to 0, as one of 30 million is.
+_RARE: dict[str, dict[str, Any]] = {
+    "a word near 2**32": {"key": 5, "counter": 1702942},
+    "a word near 0": {"key": 5, "counter": 2605638},
+}
 
 
 def _bits(
@@ -67,6 +72,12 @@ def _drawn(*dtypes_: str) -> list[Sample]:
         for dtype in dtypes_
         for shape in ((), (1,), (3,), (4,), (3, 5), (0, 2))
     ]
+    samples += [
+        call(shape=(size,), **state, dtype=dtype, note=f"{note}, {size} as {dtype}")
+        for note, state in _RARE.items()
+        for dtype in dtypes_
+        for size in (9, 2131)
+    ]
     return [*samples, call(shape=(9,), **_WIDE, dtype=dtypes_[0], note="largest")]
 
 
@@ -110,6 +121,10 @@ suite("dropout", _dropout)(
     call(normal(0, 3), rate=0.5, key=5, counter=7, note="empty"),
     call(normal(4), rate=0, key=5, counter=7, note="all"),
     call(normal(4), rate=1.0, key=5, counter=7, note="none"),
+    *(
+        rough(normal(9), rate=rate, **state, note=f"{note}, rate {rate}")
+        for (note, state), rate in zip(_RARE.items(), (1 - 2.0**-24, 2.0**-30), strict=True)
+    ),
     rough(np.full(9, np.inf), rate=0.5, key=5, counter=7),
     wrong(errors.InputValueError, normal(3), rate=1.5, key=0, counter=0),
     wrong(errors.InputValueError, normal(3), rate=0.5, key=0, counter=-1),

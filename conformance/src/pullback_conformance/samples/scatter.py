@@ -99,6 +99,8 @@ def _repeated(draw: Callable[..., Any]) -> tuple[Any, ...]:
         call(_X, _TWICE, draw(5, 3, 5), note="one position three times"),
         call(_X, np.array([1, 1, -3]), draw(4, 3, 5), axis=1),
         call(_X, _GRID, draw(4, 3, 2, 2), axis=-1, note="indices of two axes"),
+        call(_X, np.array([[0, 0], [2, -4]]), draw(2, 2, 3, 5), note="two axes, repeated"),
+        call(_X, np.array([-4, 0, 3, -1]), draw(4, 3, 5), note="from both ends"),
         call(normal(4), np.array(1), normal(), note="0-d indices"),
         call(_X, np.zeros((0,), np.int64), normal(0, 3, 5), note="no indices"),
         call(normal(4, 0), _TWICE, normal(5, 0), note="empty"),

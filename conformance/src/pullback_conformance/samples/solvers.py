@@ -143,7 +143,7 @@ suite("lu_factor", _lu)(
     call(normal(0, 3), note="no rows"),
     wrong(errors.ShapeError, normal(3)),
 )
-_FACTORS = _lu(regular(2, 3, 3))
+_FACTORS = _lu(np.stack([regular(3, 3), np.flip(regular(3, 3), 0)]))
 _CFACTORS = _lu(np.flip(cregular(3, 3), 0))
 suite("lu_solve", _lu_solve, without=_AS_PLACES)(
     call(*_lu(np.flip(regular(3, 3), 0)), normal(3, 2)),
