@@ -92,7 +92,7 @@ def bases(op: Op, suite: Suite) -> list[Base]:
 
 
 def _is_complex(sample: Sample) -> bool:
-    return leaves(sample.inputs)[0].dtype.kind == "c"
+    return bool(leaves(sample.inputs)[0].dtype.kind == "c")
 
 
 def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:
