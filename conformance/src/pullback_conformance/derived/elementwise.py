@@ -225,7 +225,7 @@ def _sample(
 ) -> Sample:
     inputs = tuple(np.resize(value, size) for value in drawn)
     names = None if dtype is None else (dtype.name,)
-    checks = ("value", "body", "deterministic", "rests")
+    checks = ("value", "body", "deterministic")
     return Sample(inputs, attributes, False, names, note, checks, values.PERIOD)
 
 
