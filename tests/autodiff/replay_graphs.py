@@ -166,11 +166,22 @@ LAID_OUT: dict[str, Callable[[Any], Any]] = {"row-major": lambda x: x, **LAYOUTS
 class Alone:
     """One sample of one op: its case, the layout of its inputs, and the ops before and after it."""
 
-    def __init__(self, case: Case, layout: str, tail: str, output: int, head: float | None) -> None:
+    def __init__(
+        self,
+        case: Case,
+        layout: str,
+        tail: str,
+        output: int,
+        head: float | None,
+        is_given: bool,
+    ) -> None:
         self.case, self.layout, self.tail, self.output, self.head = case, layout, tail, output, head
+        self.is_given = is_given  #: whether the caller gives the cotangent
 
     def __repr__(self) -> str:
-        return f"{self.case} {self.layout}, {self.tail} of {self.output}, {self.head}"
+        return (
+            f"{self.case} {self.layout}, {self.tail} of {self.output}, {self.head}, {self.is_given}"
+        )
 
     def inputs(self) -> list[Any]:
         """The inputs of the case as tensors in the layout."""
@@ -192,7 +203,8 @@ class Alone:
                 inputs = [self._through(value) for value in inputs]
             results = [t for t in leaves(self.case.call(inputs)) if is_floating(t.dtype)]
             target = TAILS[self.tail](results[self.output % len(results)])
-        gradients: list[Tensor | None] = tape.gradient(target, floating)
+        given = pb.cos(target) + 1 if self.is_given else None
+        gradients: list[Tensor | None] = tape.gradient(target, floating, output_gradients=given)
         return gradients
 
     def _through(self, value: Any) -> Any:
@@ -227,6 +239,7 @@ def alone(tables: Sequence[Table], name: str, count: int, rng: np.random.Generat
                 list(TAILS)[rng.integers(len(TAILS))],
                 int(rng.integers(3)),
                 heads[rng.integers(len(heads))],
+                bool(rng.random() < 0.4),
             )
         )
     return variants

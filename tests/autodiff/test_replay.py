@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
 import threading
 import tracemalloc
@@ -73,20 +74,28 @@ def gradient(function, *arrays):
 # Every op ----------------------------------------------------------------------------------------
 
 
-def gradients_of(case):
+def gradients_of(case, is_given=False):
     inputs = case.tensors()
     floating = [t for t in leaves(inputs) if isinstance(t, Tensor) and is_floating(t.dtype)]
     with pb.GradientTape() as tape:
         tape.watch(floating)
         target = next(t for t in leaves(case.call(inputs)) if is_floating(t.dtype))
-    return tape.gradient(target, floating)
+    return tape.gradient(target, floating, output_gradients=cotangent(target) if is_given else None)
+
+
+def cotangent(target):
+    values = np.linspace(0.5, 1.5, max(target.size, 1))[: target.size].reshape(target.shape)
+    return pb.asarray(values, dtype=target.dtype)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_op(name, forms, every):
+    turns = itertools.cycle((False, True))
+
     def agree(case):
         forms.clear()
-        plain, traced, *replayed = [gradients_of(case) for _ in range(ROUNDS)]
+        is_given = next(turns)
+        plain, traced, *replayed = [gradients_of(case, is_given) for _ in range(ROUNDS)]
         for found in (traced, *replayed):
             assert all(map(same, plain, found))
         nothing = None in plain or not any(gradient.size for gradient in plain)
@@ -95,6 +104,31 @@ def test_every_op(name, forms, every):
     found = cases(OPS[name], SUITES[name], as_device("cpu"))
     narrow = [case for case in found if str(case.dtype) in ("float32", "complex64")]
     every([case for case in narrow if case.sample.gradient], agree)
+
+
+def test_a_cotangent_that_is_given(forms):
+    x, other = np.array([2.0, 3.0]), np.array([5.0, 7.0])
+
+    def found(given, used=None):
+        """The gradient of x * used, whose cotangent may be what the product has kept."""
+        one, factor = pb.asarray(x), pb.asarray(other)
+        with pb.GradientTape() as tape:
+            tape.watch(one)
+            y = one * (factor if used is None else used)
+        return tape.gradient(y, one, output_gradients=given)
+
+    for _ in range(3):
+        assert found(None).numpy().tolist() == [5, 7]
+        assert found(pb.asarray([1.0, -1.0], dtype="float64")).numpy().tolist() == [5, -7]
+        kept = pb.asarray(other)
+        assert found(kept, kept).numpy().tolist() == [25, 49]
+        assert found(pb.asarray([2.0, 1.0], dtype="float64"), kept).numpy().tolist() == [10, 7]
+        # Host data is converted, and so is another dtype.
+        assert found([1.0, 2.0]).numpy().tolist() == [5, 14]
+        assert found(pb.asarray([1.0, 2.0], dtype="float32")).numpy().tolist() == [5, 14]
+        with pytest.raises(errors.ShapeError):
+            found(pb.asarray([1.0], dtype="float64"))
+    assert compiled(forms) == 3
 
 
 # Graphs that look alike from afar -----------------------------------------------------------------

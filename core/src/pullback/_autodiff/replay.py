@@ -22,6 +22,7 @@ from pullback import errors
 from pullback._autodiff.backward import Interval, Sink
 from pullback._dispatch.recording import RECORDING, Node, Output
 from pullback.devices import Device
+from pullback.plugins.records import Native
 from pullback.tensor import Tensor
 
 #: How often graphs of one form run op by op before the backward pass is compiled.
@@ -56,6 +57,7 @@ def gradients(
     interval: Interval,
     release: bool,
     sink: Sink | None = None,
+    cotangent: Tensor | None = None,
 ) -> list[Tensor | None] | None:
     """The gradient of a target with respect to each source; None if there is no code for it.
 
@@ -68,9 +70,19 @@ def gradients(
         interval: the serial numbers between which the tape recorded.
         release: whether nodes are released as the pass goes on.
         sink: what is done with the gradients as a part of the pass.
+        cotangent: that of the target; ones if None.
     """
     if type(target) is not Tensor or RECORDING.count:
         return None
+    seed = None
+    if cotangent is not None:
+        seed, value = cotangent._array, target._array
+        if (
+            cotangent._device is not target._device
+            or seed.shape != value.shape
+            or seed.dtype != value.dtype
+        ):
+            return None  # it is converted, or wrong
     node = target._node
     if type(node) is not Node and type(node) is not Output:
         return None
@@ -78,7 +90,10 @@ def gradients(
     # The op before the last tells losses apart that end in the same mean.
     parents = node.parents
     behind = parents and parents[0]
-    key = (node.op, behind and behind.op, node.serial - begin, len(leaves), sink and sink.key)
+    key = (
+        node.op, behind and behind.op, node.serial - begin, len(leaves), sink and sink.key,
+        seed is None,
+    )  # fmt: skip
     form = _forms.get(key)
     if form is None:
         if len(_forms) >= _FORMS:
@@ -87,7 +102,7 @@ def gradients(
         return None
     for backward_pass in form.passes:
         try:
-            computed = backward_pass(target, leaves, begin, end, release)
+            computed = backward_pass(target, seed, leaves, begin, end, release)
         except RuntimeWarning as error:
             forget()  # the next passes are made for the filters that there are now
             raise errors.BackendError(
@@ -102,7 +117,7 @@ def gradients(
     if type(target._device) is not Device:
         return None  # a batch of `vmap`, or a trace
     form.built += 1
-    gradients, compiled = _traced(target, leaves, own, interval, release, sink)
+    gradients, compiled = _traced(target, seed, leaves, own, interval, release, sink)
     if compiled is not None:
         # Another thread may add a form at any time: it must not change what is counted here.
         if sum(len(other.passes) for other in list(_forms.values())) >= _IN_ALL:
@@ -115,6 +130,7 @@ def gradients(
 
 def _traced(
     target: Tensor,
+    seed: Native | None,
     leaves: Sequence[Any],
     own: Collection[Node],
     interval: Interval,
@@ -124,4 +140,4 @@ def _traced(
     # Loaded at the first use: a process that trains little, or not at all, does without.
     from pullback._autodiff.tracing import trace
 
-    return trace(target, leaves, own, interval, release, sink)
+    return trace(target, seed, leaves, own, interval, release, sink)

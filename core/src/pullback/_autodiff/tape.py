@@ -366,10 +366,17 @@ class GradientTape(Jacobians):
         if self._assigned:
             self._warn_of_assigned(target, flat, nodes)
         gradients = None
-        if output_gradients is None and self._open is None and len(self._intervals) == 1:
+        given = output_gradients
+        if (
+            (given is None or type(given) is Tensor)
+            and self._open is None
+            and len(self._intervals) == 1
+        ):
             # The case of a training loop, whose sources are variables.
             release = not self.persistent and _LIVE.count == (self._token is not None)
-            gradients = replay.gradients(target, nodes, self._own, self._intervals[0], release)
+            gradients = replay.gradients(
+                target, nodes, self._own, self._intervals[0], release, None, given
+            )
         if gradients is None:
             gradients = self._backpropagate(target, flat, nodes, output_gradients)
         elif not self.persistent:

@@ -24,7 +24,7 @@ from pullback._dispatch.arguments import COMPARABLE
 from pullback._dispatch.recording import Leaf, Node, Output
 from pullback._dispatch.vjp_code import layout
 from pullback.devices import Device
-from pullback.dtypes import is_floating
+from pullback.dtypes import is_complex, is_floating
 from pullback.graph.call_graph import CallGraph
 from pullback.graph.emit import write_calls
 from pullback.graph.graph import NotTraceableError, Value, frozen
@@ -32,6 +32,8 @@ from pullback.graph.passes.regions import fuse
 from pullback.graph.passes.simplify import simplify
 from pullback.graph.running import begin_early
 from pullback.graph.trace import Trace, Traced
+from pullback.ops.complex import conj
+from pullback.plugins.records import Native
 from pullback.spec import Op
 from pullback.tensor import Tensor, new_tensor, wrap
 
@@ -45,6 +47,7 @@ Gradients: TypeAlias = "list[Tensor | None]"
 
 def trace(
     target: Tensor,
+    seed: Native | None,
     leaves: Sequence[Any],
     own: Collection[Node],
     interval: Interval,
@@ -52,6 +55,15 @@ def trace(
     sink: Sink | None,
 ) -> tuple[Gradients | None, Callable[..., Gradients | None] | None]:
     """Runs a backward pass in a trace.
+
+    Args:
+        target: what is differentiated.
+        seed: the array of its cotangent, of its shape and dtype; ones if None.
+        leaves: the nodes of the sources.
+        own: every leaf that the tape has made.
+        interval: the serial numbers between which the tape recorded.
+        release: whether nodes are released as the pass goes on.
+        sink: what is done with the gradients as a part of the pass.
 
     Returns:
         the gradients, with the results of the sink behind them, and a function that computes them
@@ -62,14 +74,18 @@ def trace(
         return None, None  # `backpropagate` raises the error
     recorded = Trace(target._device)
     try:
-        comparison = _Comparison(target, leaves, interval, recorded)
+        comparison = _Comparison(target, seed, leaves, interval, recorded)
     except NotTraceableError:
         return None, None
     if release:
         comparison.release()
     value = Value("target", tuple(target._array.shape), target._array.dtype)
-    seed = seeds.ones(wrap(Traced(target._array, value), recorded.device))
-    start = [(comparison.target, seed)]
+    if comparison.seed is None:
+        cotangent = seeds.ones(wrap(Traced(target._array, value), recorded.device))
+    else:
+        cotangent = wrap(comparison.seed, recorded.device)
+        cotangent = conj(cotangent) if is_complex(target.dtype) else cotangent
+    start = [(comparison.target, cotangent)]
     cotangents = backpropagate(start, None, set(leaves), own, [interval], True)
     gradients = [seeds.finalize_gradient(cotangents.get(leaf)) for leaf in leaves]
     if sink is not None:
@@ -89,7 +105,12 @@ class _Comparison:
     """The lines that compare a graph with the one in a trace, and the copy of it in the trace."""
 
     def __init__(
-        self, target: Tensor, leaves: Sequence[Any], interval: Interval, trace: Trace
+        self,
+        target: Tensor,
+        seed: Native | None,
+        leaves: Sequence[Any],
+        interval: Interval,
+        trace: Trace,
     ) -> None:
         self._device: Device = target._device
         self._trace = trace
@@ -103,12 +124,13 @@ class _Comparison:
         self._kept: dict[int, Value] = {}
         self._source = source = Source(
             "backward_pass",
-            "target, leaves, begin, end, release",
+            "target, seed, leaves, begin, end, release",
             {
                 "new_tensor": new_tensor, "Output": Output, "Leaf": Leaf, "frozen": frozen,
                 "device": self._device, "backend": self._device.backend,
             },
         )  # fmt: skip
+        self.seed = None if seed is None else self._take_seed(seed)
         source.line("n0 = target._node")
         with source.block("try:"):
             source.line(f"{_targets(self._leaves.values())}= leaves")
@@ -122,6 +144,12 @@ class _Comparison:
                 for parent in node.parents
             )
         self.target = self._copies[next(iter(self._names))]
+
+    def _take_seed(self, seed: Native) -> Traced:
+        """The cotangent, whose shape and dtype are those of the target; a node may keep it too."""
+        traced = self._trace.input(seed, "seed")
+        self._kept[id(seed)] = traced.value
+        return traced
 
     def release(self) -> None:
         """Releases the graph; its copy has what it kept."""
