@@ -99,6 +99,7 @@ PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, Py
 int add_fields(PyObject *module);
 int add_fused(PyObject *module);
 int add_kept(PyObject *module);
+int add_direct(PyObject *module);
 
 /* empty(shape): a new array of float32, for kernels written in Python. */
 static PyObject *empty(PyObject *module, PyObject *shape) {
@@ -225,7 +226,7 @@ static int fill(PyObject *module) {
     }
     import_array1(-1);
     return add_loops(module) || add_fields(module) || add_kernels(module) || add_fused(module)
-                || add_kept(module)
+                || add_kept(module) || add_direct(module)
              ? -1
              : 0;
 }

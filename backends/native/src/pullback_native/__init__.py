@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Callable
 
 from pullback.dtypes import bfloat16
@@ -27,6 +28,8 @@ __all__ = [
 # C passes calls that it does not support to NumPy's kernels.
 _native.prepare(NUMPY_KERNELS | FALLBACKS, threads.threads, bfloat16)
 
+#: Without a lock nothing says that what is compared is still so at the call.
+_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 _FLOATS = ("float32", "bfloat16", "float16", "float64")
 _HALVES = ("bfloat16", "float16")
 #: NumPy's own loops for processors with AVX-512 are the faster ones for some functions.
@@ -135,5 +138,5 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
 
 @hookimpl
 def pullback_register_fuser(register: Callable[..., None]) -> None:
-    """Registers what makes fused kernels of captured functions."""
-    register(fuse, FUSIBLE)
+    """Registers what makes fused kernels of captured functions, and calls of small ones."""
+    register(fuse, FUSIBLE, direct=None if _FREE_THREADED else _native.direct)

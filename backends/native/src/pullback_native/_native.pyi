@@ -36,6 +36,9 @@ def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
     Its method `explain` says how it runs; its attribute `reason` is why it is not compiled.
     """
 
+def direct(run: Callable[..., Any], /, *fields: Any) -> Callable[..., Any]:
+    """What a call of a small program runs, from the fields of a `DirectProgram`."""
+
 def kept(
     kernel: Callable[..., Any], by_strips: Callable[..., Any], owner: Any, /
 ) -> Callable[..., Any]:

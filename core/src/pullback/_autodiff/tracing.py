@@ -10,7 +10,7 @@ compared only; `k0`, ... constants; `v0`, ... results of kernels; `t0`, ... the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import attrgetter
 from types import FunctionType
 from typing import Any, TypeAlias
@@ -329,7 +329,11 @@ class _Comparison:
             elif form in COMPARABLE:
                 self._unless(f"{name} == {self._source.constant(value)}")
             else:
-                self._unless(f"frozen({name}) == {self._source.constant(frozen(value))}")
+                key = frozen(value)
+                tests = list(_tests(name, value))
+                if None in tests or len(tests) > _CHAIN:
+                    tests = [f"frozen({name}) == {self._source.constant(key)}"]
+                self._unless(" and ".join(map(str, tests)))
             return value
         if value is None:
             self._unless(f"{name} is None")
@@ -354,6 +358,28 @@ class _Comparison:
         traced = self._trace.input(array, name)
         self._kept[id(array)] = traced.value
         return traced
+
+
+def _tests(text: str, value: Any) -> Iterator[str | None]:
+    """What holds of an expression whose key is that of a value, as `frozen` has it.
+
+    None for what only the key tells.
+    """
+    kind = type(value)
+    if value is None or value is ... or kind is bool:
+        yield f"{text} is {'...' if value is ... else value}"
+    elif kind in (int, str):
+        yield f"(p0 := {text}) == {value!r} and type(p0) is {kind.__name__}"
+    elif kind in (tuple, list):
+        yield f"type({text}) is {kind.__name__} and len({text}) == {len(value)}"
+        for i, item in enumerate(value):
+            yield from _tests(f"{text}[{i}]", item)
+    elif kind is slice:
+        yield f"type({text}) is slice"
+        for part in ("start", "stop", "step"):
+            yield from _tests(f"{text}.{part}", getattr(value, part))
+    else:
+        yield None
 
 
 def _targets(names: Collection[str]) -> str:

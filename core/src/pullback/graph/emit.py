@@ -113,7 +113,6 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
         return "None" if operand is None else f"[{', '.join(map(text, operand))}]"
 
     native, lines, constant = "", {}, source.constant
-    guarded = are_errors()
     first, *released = release_last_use(graph, early.targets)
     _release(source, first)
     for i, (call, values) in enumerate(zip(graph.calls, released, strict=True)):
@@ -124,7 +123,7 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
         arguments = [text(operand) for operand in call.inputs]
         if call.attributes:
             arguments += _attributes(source, call)
-        kernel = constant(unwarned(call.kernel) if guarded else call.kernel)
+        kernel = constant(kernel_of(call))
         made = f"{kernel}({', '.join(arguments)})"
         foreign = [x.name for x, other in zip(call.results, call.foreign, strict=True) if other]
         if foreign:
@@ -147,6 +146,11 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
             source.line(*[f"{target} = {value.name}" for target in targets])
         _release(source, values)
     return emitted(graph, text, lines)
+
+
+def kernel_of(call: Call) -> Kernel:
+    """What runs for a call."""
+    return unwarned(call.kernel) if are_errors() else call.kernel
 
 
 def emit(graph: Graph, name: str = "run", names: Mapping[str, Any] | None = None) -> FunctionType:

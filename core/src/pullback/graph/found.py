@@ -62,12 +62,17 @@ class Caller(partial[Any]):
         self.first = first
         _set_call(self, self.call)
 
-    def prefer(self, run: FunctionType) -> None:
+    def prefer(
+        self,
+        run: FunctionType,
+        direct: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+    ) -> None:
         """Has generated code tried first at a call, and be the call where that may be.
 
         Args:
             run: the code of a program or of a form. While anything records, and for calls that it
                 is not made for, `call` does them.
+            direct: makes what runs in place of that code.
         """
         self.first = run
         if self._enters:
@@ -78,7 +83,7 @@ class Caller(partial[Any]):
             }  # fmt: skip
             entry = FunctionType(run.__code__.replace(), names, run.__name__, run.__defaults__)
             entry.__kwdefaults__ = run.__kwdefaults__
-            _set_call(self, entry)
+            _set_call(self, entry if direct is None else direct(entry))
 
     def _missed_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, kwargs = self._parameters.given(args, kwargs)
@@ -134,7 +139,7 @@ class KnownSignature:
                     self.missed = 0
                     # Only if it comes again: where signatures take turns, a look-up is faster.
                     if self._owner.last is program:
-                        self._owner.prefer(program.run)
+                        self._owner.prefer(program.run, program.direct)
                     self._owner.last = program
                     return result
         self.missed += 1

@@ -389,7 +389,7 @@ class Function(Caller, Generic[P, R]):
             self._leave(entry, f"changes {', '.join(program.overwrites)}")
             return result
         entry.programs = [program, *entry.programs]
-        self.prefer(program.run)
+        self.prefer(program.run, program.direct)
         if program.outer and not self._asks:
             said = f"{self._name} {' and '.join(program.outer)}. Its program has what that gave, "
             self._warn(f"{said}not what it gives later: do it before the call, and pass the result")

@@ -20,6 +20,7 @@ from pullback._settings import SETTINGS
 from pullback._symbols import HostNumber, SharedCount
 from pullback.devices import as_device
 from pullback.graph.capture import Capture
+from pullback.graph.direct import direct_program
 from pullback.graph.emit import (
     Early,
     Emitted,
@@ -127,9 +128,10 @@ class Program:
         self.not_compiled = whole if isinstance(whole, str) else ""
         #: What runs: the graph; where its calls run one by one, with calls of fused kernels.
         self.fused = low if self.compiled is not None else ready(low)
-        self.run: FunctionType = ProgramWriter(
-            self, signature, capture, returned, arguments
-        ).written()
+        writer = ProgramWriter(self, signature, capture, returned, arguments)
+        self.run: FunctionType = writer.written()
+        #: Makes what a call runs in place of the code; None where nobody does.
+        self.direct = writer.direct()
         self.joint = None  # it has the arguments of the traced call
 
     def fall_back_on(self, eagerly: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
@@ -243,6 +245,8 @@ class ProgramWriter:
         self._graph, self._names = program.fused, names
         self._early: dict[Value, list[State]] = {}
         self._same = signature.parameters
+        self._known = KnownSettings(capture)
+        self._signature = signature
         self._code = ArgumentCode(self._source, signature)
         self._miss_if = self._code.unless_not
 
@@ -271,6 +275,22 @@ class ProgramWriter:
         run = self._source.compile(f"captured {self._capture.function_name}", keep=True)
         return run if self._same is None else self._same.named(run)
 
+    def direct(self) -> Callable[[Callable[..., Any]], Callable[..., Any]] | None:
+        """What makes the calls of a program that changes nothing, where the backend has that."""
+        program, graph = self._program, self._graph
+        if (
+            program.compiled is not None
+            or program.numbers
+            or program.changes
+            or program.joint is not None
+            or graph.writes
+            or graph.after
+        ):
+            return None
+        return direct_program(
+            graph, self._signature, self._names, program.guards, self._known, self._returned
+        )
+
     # What must be as it was ----------------------------------------------------------------------
 
     def _check_changed(self) -> None:
@@ -281,7 +301,7 @@ class ProgramWriter:
             self._miss_if(f"len({{{identities}}}) != {len(containers)}")
 
     def _check_settings(self) -> None:
-        settings = self._source.constant(KnownSettings(self._capture))
+        settings = self._source.constant(self._known)
         self._miss_if(
             f"recorded.count or SETTINGS.now is not {settings}.now and {settings}.differ()"
         )

@@ -21,6 +21,7 @@ from pullback.plugins.observation import observed
 from pullback.plugins.records import (
     Deviation,
     Deviations,
+    Direct,
     Fuser,
     Keep,
     Kernel,
@@ -312,9 +313,10 @@ class Backend:
         *,
         source: str,
         priority: int,
+        direct: Direct | None = None,
     ) -> None:
         """Adds who makes fused kernels, as a kernel pack does: see `fuse` and `fusible`."""
-        fusers = (*self._fusers, Fuser(fuse, frozenset(ops), source, priority))
+        fusers = (*self._fusers, Fuser(fuse, frozenset(ops), source, priority, direct))
         self._fusers = tuple(sorted(fusers, key=lambda fuser: -fuser.priority))
         self.forget_kernels()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pullback.dtypes import DTypeLike
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Keep, Kernel
+from pullback.plugins.records import Direct, Keep, Kernel
 
 if TYPE_CHECKING:
     import pluggy
@@ -49,8 +49,16 @@ class RegisterKernel(Protocol):
 class RegisterFuser(Protocol):
     """The callback of `pullback_register_fuser`."""
 
-    def __call__(self, fuse: Callable[[Any], Kernel | None], ops: Collection[str]) -> None:
-        """Registers `fuse`, which makes kernels for groups of calls of these ops."""
+    def __call__(
+        self,
+        fuse: Callable[[Any], Kernel | None],
+        ops: Collection[str],
+        direct: Direct | None = None,
+    ) -> None:
+        """Registers `fuse`, which makes kernels for groups of calls of these ops.
+
+        `direct` makes what calls of small programs run in place of their code.
+        """
 
 
 #: The name of the pluggy project; plugins mark their functions with `pullback.hookimpl`.
@@ -90,7 +98,8 @@ def pullback_register_fuser(register: RegisterFuser) -> None:
     """Called after `pullback_register_kernels`, for packs that make fused kernels too.
 
     Args:
-        register: `register(fuse, ops)`, with what `Backend.fuse` and `Backend.fusible` are.
+        register: `register(fuse, ops, direct=None)`, with what `Backend.fuse` and
+            `Backend.fusible` are.
     """
 
 

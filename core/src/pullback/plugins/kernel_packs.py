@@ -13,7 +13,7 @@ from pullback import errors
 from pullback.dtypes import DType, DTypeLike
 from pullback.plugins import entry_points
 from pullback.plugins.backend import Backend
-from pullback.plugins.records import Keep, Kernel
+from pullback.plugins.records import Direct, Keep, Kernel
 from pullback.plugins.validation import check_dtypes, check_kernel, check_op
 
 if TYPE_CHECKING:
@@ -140,15 +140,17 @@ def _register(
                 )
         kernels.append(_Offer(op_name, kernel, supported, in_place, keep))
 
-    fusers: list[tuple[Callable[..., Kernel | None], Collection[str]]] = []
+    fusers: list[tuple[Callable[..., Kernel | None], Collection[str], Direct | None]] = []
 
-    def register_fuser(fuse: Callable[..., Kernel | None], ops: Collection[str]) -> None:
+    def register_fuser(
+        fuse: Callable[..., Kernel | None], ops: Collection[str], direct: Direct | None = None
+    ) -> None:
         if not callable(fuse) or isinstance(ops, str) or not all(type(op) is str for op in ops):
             raise errors.PluginError(
                 f"{plugin}: register(fuse, ops) takes a function and the names of ops, got "
                 f"{fuse!r} and {ops!r}"
             )
-        fusers.append((fuse, ops))
+        fusers.append((fuse, ops, direct))
 
     with entry_points.blame_plugin(plugin, entries):
         loaded = entry_points.load(entries, plugin)
@@ -182,8 +184,8 @@ def _register(
             op_name, kernel, source=name, priority=priority, dtypes=supported, in_place=in_place,
             keep=keep,
         )  # fmt: skip
-    for fuse, ops in fusers:
-        backend.register_fuser(fuse, ops, source=name, priority=priority)
+    for fuse, ops, direct in fusers:
+        backend.register_fuser(fuse, ops, source=name, priority=priority, direct=direct)
     if deviations:
         backend.declare_deviations(deviations, source=name)
     return priority, tuple(contested)

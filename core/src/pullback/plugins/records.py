@@ -19,6 +19,8 @@ Kernel: TypeAlias = Callable[..., Any]
 K = TypeVar("K", bound=Callable[..., Any])
 #: `keep(kernel, kinds, attributes, owners)`, as `Backend.keeper` says.
 Keep: TypeAlias = Callable[..., Kernel | None]
+#: Makes what a call of a small program runs, of its fields: see `Fuser`.
+Direct: TypeAlias = Callable[..., Callable[..., Any]]
 #: A device of the library below a backend, whatever that is; None where the library has none.
 NativeDevice: TypeAlias = Any
 
@@ -158,13 +160,20 @@ class RegisteredKernel:
 class Fuser:
     """Who makes fused kernels for captured functions: a backend or a kernel pack.
 
-    `fuse` is called with a graph of calls of `ops`.
+    `fuse` is called with a graph of calls of `ops`, and `direct` with a
+    `pullback.graph.direct.DirectProgram`: it returns what a call of the program runs.
     """
 
     def __init__(
-        self, fuse: Callable[[Any], Kernel | None], ops: frozenset[str], source: str, priority: int
+        self,
+        fuse: Callable[[Any], Kernel | None],
+        ops: frozenset[str],
+        source: str,
+        priority: int,
+        direct: Direct | None = None,
     ) -> None:
         self.fuse = fuse
+        self.direct = direct
         self.ops = ops
         self.source = source
         self.priority = priority

@@ -11,8 +11,10 @@ from pullback._dispatch import op
 from pullback.dtypes import UNSIGNED, real, real_floating
 from pullback.ops.arithmetic import abs, clip, maximum, minimum
 from pullback.ops.exponential import exp, expm1, log1p
+from pullback.ops.joining import part
 from pullback.ops.precision import narrowed, widened
 from pullback.ops.selection import where
+from pullback.ops.slicing import strided_slice
 from pullback.ops.special import erfc
 from pullback.ops.trigonometric import tanh
 from pullback.shapes import Axis, Shape, broadcast, first
@@ -487,6 +489,5 @@ def glu(x: Tensor, /, axis: Axis = -1) -> Tensor:
     [1.0, 2.0]
     """
     half = _halves(x.shape, axis)[axis]
-    lead = (slice(None),) * axis
-    a: Tensor = x[(*lead, slice(half))]
-    return a * sigmoid(x[(*lead, slice(half, None))])
+    a: Tensor = strided_slice(x, key=part(axis, 0, half))
+    return a * sigmoid(strided_slice(x, key=part(axis, half, 2 * half)))
