@@ -22,7 +22,7 @@ typedef struct {
 
 /* Something outside that is to be the same object as it was. */
 typedef struct {
-    enum { CODE, ITEM, ATTRIBUTE } kind;
+    enum { CODE, ITEM, ATTRIBUTE, ABSENT } kind;
     PyObject *owner, *key, *value;
 } Outside;
 
@@ -35,6 +35,7 @@ typedef struct {
 typedef struct {
     PyObject *kernel, *names;
     int positional, count, results, first, releases;
+    int listed;                         /* so many operands are a list, the only input; or -1 */
     int operands[MOST], released[MOST]; /* places of arrays; below 0 those of constants */
 } Step;
 
@@ -44,7 +45,8 @@ typedef struct {
     PyObject *known; /* the settings that it is made for */
     PyObject *parts; /* keeps alive all that the rest refers to */
     PyObject *device, *constants;
-    int arguments, outsides, states, steps, places, results, as_tuple;
+    int arguments, outsides, states, steps, places, results;
+    enum { ONE, TUPLE, CONSTANT } kind; /* of the result */
     int *result; /* the places of the results */
     Expected *expected;
     Outside *outside;
@@ -73,6 +75,8 @@ static int is_as_before(const Outside *outside) {
         return PyFunction_GET_CODE(outside->owner) == outside->value;
     case ITEM:
         return PyDict_GetItemWithError(outside->owner, outside->key) == outside->value;
+    case ABSENT:
+        return PyDict_Contains(outside->owner, outside->key) == 0;
     default:
         now = PyObject_GetAttr(outside->owner, outside->key);
         Py_XDECREF(now);
@@ -121,16 +125,33 @@ static void unhold(PyObject *const *x, int count) {
 }
 #endif
 
+/* Calls a kernel; there is room before its operands. */
+static PyObject *call(const Step *step, PyObject **x) {
+    if (step->listed < 0)
+        return PyObject_Vectorcall(step->kernel, x,
+                                   (size_t)step->positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   step->names);
+    PyObject *list = PyList_New(step->listed);
+    if (!list)
+        return NULL;
+    for (int i = 0; i < step->listed; i++)
+        PyList_SET_ITEM(list, i, Py_NewRef(x[i]));
+    PyObject **from = x + step->listed - 1, *before = *from;
+    *from = list;
+    PyObject *y = PyObject_Vectorcall(step->kernel, from, 1, step->names);
+    *from = before;
+    Py_DECREF(list);
+    return y;
+}
+
 /* Makes a call of a kernel; false if it raises, or gives something else than arrays. */
 static int make(const Direct *direct, const Step *step, PyObject **arrays) {
-    PyObject *operands[MOST + 1];
+    PyObject *operands[MOST + 1] = {NULL};
     for (int i = 0; i < step->count; i++)
         if (!(operands[i + 1] = array_in(direct, arrays, step->operands[i])))
             return 0;
     hold(operands + 1, step->count);
-    PyObject *y = PyObject_Vectorcall(step->kernel, operands + 1,
-                                      (size_t)step->positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                      step->names);
+    PyObject *y = call(step, operands + 1);
     unhold(operands + 1, step->count);
     if (!y)
         return 0;
@@ -161,7 +182,9 @@ static PyObject *tensor_of(const Direct *direct, PyObject *array) {
 }
 
 static PyObject *result_of(const Direct *direct, PyObject **arrays) {
-    if (!direct->as_tuple)
+    if (direct->kind == CONSTANT)
+        return Py_NewRef(array_in(direct, arrays, direct->result[0]));
+    if (direct->kind == ONE)
         return tensor_of(direct, array_in(direct, arrays, direct->result[0]));
     PyObject *all = PyTuple_New(direct->results);
     for (int i = 0; all && i < direct->results; i++) {
@@ -246,8 +269,9 @@ static int read_places(int *places, PyObject *from) {
 
 static int read_step(Step *step, PyObject *from) {
     PyObject *operands, *released;
-    if (!PyArg_ParseTuple(from, "OO!OiiO!", &step->kernel, &PyTuple_Type, &operands, &step->names,
-                          &step->first, &step->results, &PyTuple_Type, &released))
+    if (!PyArg_ParseTuple(from, "OO!OiiO!i", &step->kernel, &PyTuple_Type, &operands,
+                          &step->names, &step->first, &step->results, &PyTuple_Type, &released,
+                          &step->listed))
         return 0;
     step->count = (int)PyTuple_GET_SIZE(operands);
     step->releases = (int)PyTuple_GET_SIZE(released);
@@ -315,11 +339,11 @@ static PyObject *make_direct(PyObject *module, PyObject *args) {
     PyObject *run, *known, *device, *constants, *expected, *outside, *states, *steps, *results;
     PyObject *counts, *sets, *node;
     PyTypeObject *tensor;
-    int places, as_tuple;
-    if (!PyArg_ParseTuple(args, "O(O!OOO)OOO!iO!O!O!O!O!p", &run, &PyType_Type, &tensor, &counts,
+    int places, kind;
+    if (!PyArg_ParseTuple(args, "O(O!OOO)OOO!iO!O!O!O!O!i", &run, &PyType_Type, &tensor, &counts,
                           &sets, &node, &known, &device, &PyTuple_Type, &constants, &places,
                           &PyTuple_Type, &expected, &PyTuple_Type, &outside, &PyTuple_Type,
-                          &states, &PyTuple_Type, &steps, &PyTuple_Type, &results, &as_tuple)
+                          &states, &PyTuple_Type, &steps, &PyTuple_Type, &results, &kind)
         || !know(tensor, counts, sets, node, known))
         return NULL;
     Direct *direct = (Direct *)direct_type->tp_alloc(direct_type, 0);
@@ -332,7 +356,7 @@ static PyObject *make_direct(PyObject *module, PyObject *args) {
     direct->device = device;
     direct->constants = constants;
     direct->places = places;
-    direct->as_tuple = as_tuple;
+    direct->kind = kind;
     direct->results = (int)PyTuple_GET_SIZE(results);
     direct->result = PyMem_Calloc((size_t)direct->results + 1, sizeof(int));
     direct->arguments = read_expected_table(&direct->expected, expected);

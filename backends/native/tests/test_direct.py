@@ -58,6 +58,8 @@ FUNCTIONS = {
     "another function": lambda x: helper(x) - 1,
     "a tuple": lambda x: (x, pb.sin(x), pb.max(x)),
     "a constant": lambda x: pb.asarray([1.0, 2.0]),
+    "a builtin function": lambda x: abs(x),
+    "a list of inputs": lambda x: pb.concat([x, x * 2, pb.stack([x])[0]], axis=0),
     "several results": lambda x: pb.top_k(x, 2)[0],
 }
 
@@ -71,6 +73,31 @@ def test_the_bits_are_those_op_by_op(name):
         given = pb.asarray(values)
         assert same(f(given), function(given))
     assert is_direct(function)
+
+
+def test_results_that_are_no_tensors():
+    x = pb.asarray(X)
+    for f in (
+        lambda x: len(x),
+        lambda x: x.nbytes,
+        lambda x: None,
+        lambda x: x.dtype,
+        lambda x: "",
+    ):
+        function = captured(f, x)
+        assert is_direct(function)
+        assert function(x) is f(x) or function(x) == f(x)
+        assert function(x[:2]) is f(x[:2]) or function(x[:2]) == f(x[:2])
+
+
+def test_a_global_that_hides_a_builtin_function(monkeypatch):
+    x, f = pb.asarray(X), FUNCTIONS["a builtin function"]
+    function = captured(f, -x)
+    assert is_direct(function)
+    monkeypatch.setitem(f.__globals__, "abs", pb.negative)
+    assert same(function(x), -x)
+    monkeypatch.undo()
+    assert same(function(-x), x)
 
 
 def test_layouts():

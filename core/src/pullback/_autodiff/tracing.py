@@ -361,7 +361,7 @@ class _Comparison:
 
 
 def _tests(text: str, value: Any) -> Iterator[str | None]:
-    """What holds of an expression whose key is that of a value, as `frozen` has it.
+    """Yields tests of an expression: its key is that of a value, as `frozen` has it.
 
     None for what only the key tells.
     """

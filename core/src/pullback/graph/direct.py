@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from pullback._dispatch.recording import CONSTANT, RECORDING
 from pullback._settings import SETTINGS
+from pullback._symbols import HostNumber
 from pullback.graph.emit import ResultItems, ResultTensor, Returned, kernel_of, release_last_use
 from pullback.graph.graph import Argument, Call, Fused, Graph, Handle, State, Value
 from pullback.graph.host import Guard
@@ -18,11 +20,12 @@ from pullback.tensor import Tensor
 #: What a pack is not asked for: more arrays, inputs of a call, or axes.
 MOST, MOST_AXES = 24, 8
 _TENSOR, _SAME, _OBJECT = range(3)
-_CODE, _ITEM, _ATTRIBUTE = range(3)
+_CODE, _ITEM, _ATTRIBUTE, _ABSENT = range(4)
+_TENSOR_RESULT, _TUPLE, _SAME_OBJECT = range(3)
 
 
 class DirectProgram(NamedTuple):
-    """What a call of a program compares, reads, computes and returns.
+    """A program as data: all that a call compares, reads, computes and returns.
 
     Arrays have places, from 0 on; constants have those below 0, from -1 on.
     """
@@ -42,16 +45,18 @@ class DirectProgram(NamedTuple):
     #: shape and the native dtype.
     arguments: tuple[tuple[Any, ...], ...]
     #: What must be the same object as before: a kind (0: the code of a function, 1: an item of a
-    #: dict, 2: an attribute), the owner, the key, and the object.
+    #: dict, 2: an attribute, 3: nothing under a key of a dict), the owner, the key, and the object.
     outside: tuple[tuple[Any, ...], ...]
     #: The place and the owner of each array that is read from the attribute `_array`.
     states: tuple[tuple[int, Any], ...]
     #: Of each call the kernel, the places of its operands, the names of the last ones or None, the
-    #: place of its first result, the number of results, and the places to release.
+    #: place of its first result, the number of results, the places to release, and how many of the
+    #: operands are a list, which is the only input then, or -1.
     calls: tuple[tuple[Any, ...], ...]
-    #: The places of the results, and whether these are a tuple.
+    #: The places of the results, and a kind: 0 for one tensor, 1 for a tuple of them, 2 for an
+    #: object among the constants.
     results: tuple[int, ...]
-    is_tuple: bool
+    kind: int
 
 
 class Unsuited(Exception):
@@ -108,15 +113,25 @@ class _Parts:
         states = tuple(filter(None, map(self._state, self._graph.inputs)))
         _, *released = release_last_use(self._graph)
         calls = tuple(map(self._call, self._graph.calls, released))
-        result = returned.structure.items[0]
-        is_tuple = type(result) is ResultItems and type(result.template) is tuple
-        items = result.items if is_tuple else [result]
-        results = tuple(self._operand(returned.outputs[self._position(item)]) for item in items)
+        results, kind = self._results(returned)
         outside = tuple(map(_outside, guards))
         if len(self._places) > MOST:
             raise Unsuited
         constants, places = tuple(self._constants), len(self._places)
-        return constants, places, arguments, outside, states, calls, results, is_tuple
+        return constants, places, arguments, outside, states, calls, results, kind
+
+    def _results(self, returned: Returned) -> tuple[tuple[int, ...], int]:
+        result = returned.structure.items[0]
+        if type(result) is ResultTensor:
+            return (self._operand(returned.outputs[result.position]),), _TENSOR_RESULT
+        if type(result) is HostNumber:
+            raise Unsuited
+        if type(result) is not ResultItems:
+            return (self._constant(result),), _SAME_OBJECT
+        items = result.items
+        if type(result.template) is not tuple or {*map(type, items)} - {ResultTensor}:
+            raise Unsuited
+        return tuple(self._operand(returned.outputs[x.position]) for x in items), _TUPLE
 
     def _arguments(self, signature: Signature, names: Sequence[str]) -> tuple[Any, ...]:
         arguments, tensors, positions = [], iter(names), {}
@@ -146,8 +161,11 @@ class _Parts:
         raise Unsuited
 
     def _call(self, call: Call, released: Sequence[Value]) -> tuple[Any, ...]:
+        inputs, listed = call.inputs, -1
+        if len(inputs) == 1 and type(inputs[0]) is tuple:
+            inputs, listed = inputs[0], len(inputs[0])
         operands = [
-            *map(self._operand, call.inputs),
+            *map(self._operand, inputs),
             *map(self._constant, call.attributes.values()),
         ]
         # Only ops of the framework are known to do nothing but compute.
@@ -163,7 +181,7 @@ class _Parts:
         first, *_ = [self._place(value.name) for value in call.results]
         return (
             kernel_of(call), tuple(operands), tuple(call.attributes) or None, first,
-            len(call.results), tuple(self._places[value.name] for value in released),
+            len(call.results), tuple(self._places[value.name] for value in released), listed,
         )  # fmt: skip
 
     def _operand(self, operand: object) -> int:
@@ -184,20 +202,17 @@ class _Parts:
         self._constants.append(value)
         return -len(self._constants)
 
-    def _position(self, item: object) -> int:
-        if type(item) is not ResultTensor:
-            raise Unsuited
-        return item.position
-
 
 def _outside(guard: Guard) -> tuple[Any, ...]:
-    """What a guard compares; one that is not met by the same object alone has its own code."""
+    """The test of a guard, if it is that something is the same object."""
     function, arguments, value, _ = guard
     if function is getattr and type(value) is CodeType and type(arguments[0]) is FunctionType:
         if arguments[1] == "__code__":
             return _CODE, arguments[0], None, value
     elif function is getattr and len(arguments) == 2:
         return _ATTRIBUTE, *arguments, value
+    elif function is operator.contains and type(arguments[0]) is dict and value is False:
+        return _ABSENT, *arguments, None
     owner = getattr(function, "__self__", None)
     if type(owner) is dict and function == owner.get and len(arguments) == 1 and value is not None:
         return _ITEM, owner, arguments[0], value

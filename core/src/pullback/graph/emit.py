@@ -149,7 +149,7 @@ def write_calls(source: Source, graph: Graph, early: Early = NOTHING_EARLY) -> E
 
 
 def kernel_of(call: Call) -> Kernel:
-    """What runs for a call."""
+    """The function that runs for a call."""
     return unwarned(call.kernel) if are_errors() else call.kernel
 
 

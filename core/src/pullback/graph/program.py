@@ -276,7 +276,7 @@ class ProgramWriter:
         return run if self._same is None else self._same.named(run)
 
     def direct(self) -> Callable[[Callable[..., Any]], Callable[..., Any]] | None:
-        """What makes the calls of a program that changes nothing, where the backend has that."""
+        """The maker of direct calls, for a program that changes nothing, if the backend has one."""
         program, graph = self._program, self._graph
         if (
             program.compiled is not None

@@ -11,6 +11,7 @@ from pullback.ops.manipulation import reshape
 from pullback.ops.precision import places_on
 from pullback.ops.reductions import max, min, reduce_some
 from pullback.ops.selection import where
+from pullback.ops.slicing import strided_slice
 from pullback.shapes import Axis, Shape, data_dependent
 from pullback.spec import EXACT
 from pullback.tensor import Tensor, TensorLike
@@ -88,7 +89,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     axes = rows.shape[1]
     if not axes:
         raise errors.ShapeError("nonzero: a 0-d tensor has no indices; use x != 0")
-    return tuple(rows[:, axis] for axis in range(axes))
+    return tuple([strided_slice(rows, key=(slice(None), axis, ...)) for axis in range(axes)])
 
 
 def _searched(x1: Shape, x2: Shape, sorter: Shape | None = None, **_: object) -> Shape:
