@@ -87,7 +87,8 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         first: Any = inputs[0]
         if attributes.get("dtype") is not None or first.size < least:
             return numpy(*inputs, **attributes)
-        if op_name == "segment_sum" and 8 * inputs[1].size < attributes["num_segments"]:
+        ids = inputs[1] if op_name == "segment_sum" else None
+        if ids is not None and FEW_OF * ids.size < attributes["num_segments"]:
             return numpy(*inputs, **attributes)  # it does not touch what stays 0
         dtype = first.dtype
         y: Any = kernel(
