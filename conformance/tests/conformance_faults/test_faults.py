@@ -52,7 +52,6 @@ FAULTS: dict[str, Fault] = {
 }
 #: Faults that neither a quick nor a full run catches, each with the reason.
 NOT_CAUGHT: dict[str, str] = {
-    "held: mean of an odd number of complex columns": "no complex numbers along another axis",
     "fresh: elu in a program has float32 attributes": "attributes of samples are exact in float32",
 }
 #: One of each class, for every run of the tests.
