@@ -12,7 +12,7 @@ import numpy as np
 from pullback import errors
 from pullback_conformance.draws import cnormal, integers, normal, uniform
 from pullback_conformance.sample import Array, call, rough, suite, wrong
-from pullback_conformance.samples.special import log_gamma_of
+from pullback_conformance.samples.special import gamma_parts
 
 _DIGITS = Context(prec=50)
 #: Enough for a power whose exponent has terms up to 1e5, of tens of thousands of numbers.
@@ -40,28 +40,53 @@ def _exactly(a: float, x: float, *, upper: bool) -> float:
         return float(found if is_high is upper else 1 - found)
 
 
+@cache
+def _log(x: Decimal) -> Decimal:
+    return x.ln(_DIGITS)
+
+
 def _in_digits(shape: Decimal, place: Decimal) -> tuple[Decimal, bool]:
     """P(a, x) and False, or Q(a, x) and True."""
-    power = shape * place.ln() - place - log_gamma_of(shape)
     if shape < Decimal("1e-20") and place <= 2:
         # 1 - P would have no digits of Q, which is a E1(x) (DLMF 6.6.2).
-        term, total = Decimal(-1), -_EULER - place.ln()
+        term, total = Decimal(-1), -_EULER - _log(place)
         for k in range(1, 60):
             term *= -place / k
             total += term / k
         return shape * total, True
+    # gamma(a) is a quotient of two parts: the logarithm of the lower one takes as long as all else.
+    above, product = gamma_parts(shape)
+    power = (shape * _log(place) - place - above).exp() * product
     if place > 2 * shape + 20 or (shape < 1 and place > 2):  # DLMF 8.9.2
-        level = place + 401 - shape
-        for n in range(200, 0, -1):
+        count = _levels(float(shape), float(place))
+        level = place + 2 * count + 1 - shape
+        for n in range(count, 0, -1):
             level = place + 2 * n - 1 - shape - n * (n - shape) / level
-        return power.exp() / level, True
+        return power / level, True
     term = total = 1 / shape  # DLMF 8.11.4
     n = 0
     while term > total * Decimal("1e-49"):
         n += 1
         term *= place / (shape + n)
         total += term
-    return power.exp() * total, False
+    return power * total, False
+
+
+def _levels(a: float, x: float) -> int:
+    """The levels of the fraction for Q(a, x) after which its value moves by less than 1e-52 of it.
+
+    By the steps between its convergents (Steed's algorithm), of which floats tell the size.
+    """
+    count, last = 0, x + 1 - a
+    inverse = step = total = 1 / last
+    while abs(step) > 1e-52 * total:
+        count += 1
+        last += 2
+        term = -count * (count - a)
+        before, inverse = inverse, 1 / (term * inverse + last)
+        step *= -term * before * inverse
+        total += step
+    return count
 
 
 #: 60 times what a first derivative and 12 times what a second one has of the values at 0, 1, ..., 5
@@ -81,19 +106,25 @@ def _by_order(a: float, x: float, order: int) -> float:
     if x in (0, math.inf) or a == math.inf:
         return 0.0
     with localcontext(_DIGITS):
-        if a < 0.01:
-            step, first, weights = Decimal("1e-9"), 0, _AHEAD[order]
-        else:
-            step, first, weights = Decimal(a) * Decimal("1e-11"), -1, _AROUND[order]
-        shapes = [Decimal(a) + (first + k) * step for k in range(len(weights))]
-        values = [_in_digits(one, Decimal(x)) if one else (Decimal(0), True) for one in shapes]
-        all_low = not any(is_high for _, is_high in values)
-        total = Decimal(0)
-        for weight, (value, is_high) in zip(weights, values, strict=True):
-            # Of P, or of P - 1, which has the same slope, where that is the smaller one.
-            total += weight * (value if all_low else -value if is_high else value - 1)
+        step, values = _near(a, x)
+        weights = (_AHEAD if len(values) > 3 else _AROUND)[order]
+        total = sum((w * value for w, value in zip(weights, values, strict=True)), Decimal(0))
         total /= 60 if order == 1 else 12
         return float(total / step**order)
+
+
+@cache
+def _near(a: float, x: float) -> tuple[Decimal, list[Decimal]]:
+    """A step of a, and P(a, x) for shapes at such steps; P - 1, which has its slopes, if smaller."""
+    if a < 0.01:
+        step, first, count = Decimal("1e-9"), 0, 6
+    else:
+        step, first, count = Decimal(a) * Decimal("1e-11"), -1, 3
+    shapes = [Decimal(a) + (first + k) * step for k in range(count)]
+    found = [_in_digits(one, Decimal(x)) if one else (Decimal(0), True) for one in shapes]
+    if not any(is_high for _, is_high in found):
+        return step, [value for value, _ in found]
+    return step, [-value if is_high else value - 1 for value, is_high in found]
 
 
 def _regularized(a: Array, x: Array, *, upper: bool) -> Array:
@@ -111,7 +142,8 @@ def _slope(a: float, x: float) -> float:
         return 0.0 if x or a > 1 else (1.0 if a == 1 else math.inf)
     with localcontext(_FEWER_DIGITS):
         shape, place = Decimal(a), Decimal(x)
-        return float(((shape - 1) * place.ln() - place - log_gamma_of(shape)).exp())
+        above, product = gamma_parts(shape)
+        return float(((shape - 1) * place.ln() - place - above).exp() * product)
 
 
 def _density(a: Array, x: Array) -> Array:

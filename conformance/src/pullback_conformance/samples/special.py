@@ -27,6 +27,7 @@ with localcontext(_DIGITS):
             *((43867, 798), (-174611, 330), (854513, 138), (-236364091, 2730), (8553103, 6)),
         )
     )
+    _STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1))
 
 
 def exactly(
@@ -99,21 +100,26 @@ def _sin_cos_pi(x: Decimal) -> tuple[Decimal, Decimal]:
     return (-sine, -cosine) if nearest % 2 else (sine, cosine)
 
 
-def log_gamma_of(x: Decimal) -> Decimal:
-    """log(|gamma(x)|), with the digits of the context."""
-    # DLMF 5.5.3 below a half, 5.11.1 from 40 on; between, by recurrence.
-    if x < Decimal("0.5"):
-        return _LOG_TAU - Decimal(2).ln() - abs(_sin_cos_pi(x)[0]).ln() - log_gamma_of(1 - x)
+def gamma_parts(x: Decimal) -> tuple[Decimal, Decimal]:
+    """log(gamma(x + n)) and x (x + 1) ... (x + n - 1), for an n with which x + n is 40 or more."""
     product = Decimal(1)
-    while x < 40:
+    while x < 40:  # DLMF 5.5.1
         product *= x
         x += 1
-    result = (x - Decimal("0.5")) * x.ln() - x + _LOG_TAU / 2 - product.ln()
+    result = (x - Decimal("0.5")) * x.ln() - x + _LOG_TAU / 2
     power, square = x, x * x
-    for k, b in enumerate(_BERNOULLI, 1):
-        result += b / (2 * k * (2 * k - 1) * power)
+    for term in _STIRLING:  # DLMF 5.11.1
+        result += term / power
         power *= square
-    return result
+    return result, product
+
+
+def log_gamma_of(x: Decimal) -> Decimal:
+    """log(|gamma(x)|), with the digits of the context."""
+    if x < -9:  # DLMF 5.5.3
+        return _LOG_TAU - Decimal(2).ln() - abs(_sin_cos_pi(x)[0]).ln() - log_gamma_of(1 - x)
+    above, product = gamma_parts(x)
+    return above - abs(product).ln()
 
 
 def _lgamma_edge(x: float) -> float | None:
