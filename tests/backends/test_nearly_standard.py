@@ -3,6 +3,7 @@
 import types
 from typing import ClassVar
 
+import array_api_strict
 import ml_dtypes
 import numpy as np
 import pytest
@@ -60,8 +61,6 @@ def test_a_kernel_names_what_it_calls_through_functions_of_its_own():
 
 
 def test_every_name_of_the_list_is_one_of_the_standard():
-    import array_api_strict
-
     assert [name for name in FUNCTIONS if not hasattr(array_api_strict, name)] == []
 
 
@@ -297,3 +296,111 @@ def test_a_model_is_fitted_on_a_backend_without_float64():
         again = pb.metrics.ConfusionMatrix(2)
         again.restore_state({"counts": np.ones((2, 2))})  # as saved where there is float64
         assert again.result().tolist() == [[1, 1], [1, 1]]
+
+
+# A library without integers of 64 bits.
+
+
+class Narrowest:
+    """The standard's namespace without int64 and uint64; its positions are int32."""
+
+    def __getattr__(self, name):
+        if name in ("int64", "uint64"):
+            raise AttributeError(name)
+        found = getattr(array_api_strict, name)
+        if name not in ("argmax", "argmin", "argsort", "nonzero", "searchsorted"):
+            return found
+
+        def short(*args, **named):
+            result = found(*args, **named)
+            parts = result if isinstance(result, tuple) else (result,)
+            parts = tuple(array_api_strict.astype(x, array_api_strict.int32) for x in parts)
+            return parts if isinstance(result, tuple) else parts[0]
+
+        return short
+
+
+class Positions(pb.Backend):
+    """array_api_strict without integers of 64 bits."""
+
+    name = "positions"
+    dtypes: ClassVar = {
+        d: getattr(array_api_strict, d.name)
+        for d in pb.dtypes.ALL
+        if hasattr(array_api_strict, d.name) and d not in (pb.int64, pb.uint64)
+    }
+    kernels: ClassVar = array_api.kernels(Narrowest())
+
+    def from_host(self, array, device, *, copy):
+        assert array.dtype in self.dtypes
+        return array_api_strict.asarray(array, copy=copy or None)
+
+    def to_host(self, array):
+        host = np.asarray(array)
+        assert host.dtype in self.dtypes
+        host.flags.writeable = False
+        return host
+
+
+class PositionsOfBodies(Positions):
+    """The same without kernels of composites: their bodies run."""
+
+    name = "positionsofbodies"
+    kernels: ClassVar = {
+        name: kernel for name, kernel in Positions.kernels.items() if pb.spec.OPS[name].primitive
+    }
+
+
+IMAGES = np.random.default_rng(0).standard_normal((2, 4, 6, 2), np.float32)
+BOXES = np.array([[0, 0, 3, 2], [1, 1, 5, 3]], np.float32)
+PLACES = np.array([1, 0])
+LOGITS = np.log([[[0.1, 0.8, 0.1], [0.2, 0.5, 0.3]]]).astype(np.float32)
+POSITIONS = {
+    "argmax": lambda i: pb.argmax(IMAGES),
+    "argwhere": lambda i: (pb.argwhere(IMAGES > 0), pb.argwhere(pb.asarray(3.0))),
+    "count_nonzero": lambda i: pb.count_nonzero(IMAGES > 0, axis=1),
+    "ctc_beam_search": lambda i: pb.ctc_beam_search(LOGITS, [2], beam_width=4, top_paths=2),
+    "integer_conv": lambda i: pb.spec.OPS["integer_conv"].function(
+        np.full((1, 1, 70_000), -30_000, np.int16), np.full((1, 70_000, 1), 30_000, np.int16)
+    ),
+    "integer_matmul": lambda i: pb.spec.OPS["integer_matmul"].function(
+        np.full((2, 70_000), -30_000, np.int16), np.full((70_000, 2), 30_000, np.int16)
+    ),
+    "matrix_rank": lambda i: pb.linalg.matrix_rank(IMAGES),
+    "max_pool": lambda i: pb.max_pool(IMAGES, (2, 3), padding="same"),
+    "max_pool_with_indices": lambda i: (
+        *pb.max_pool_with_indices(IMAGES, 2, strides=1),
+        *pb.max_pool_with_indices(IMAGES, 2, ceil_mode=True, data_format="channels_first"),
+    ),
+    "max_unpool": lambda i: pb.max_unpool(
+        IMAGES[:, :2, :2], np.arange(8).reshape(1, 2, 2, 2).repeat(2, 0).astype(i.dtype), (4, 6)
+    ),
+    "non_max_suppression": lambda i: pb.non_max_suppression(BOXES, [0.5, 0.6], i),
+    "roi_align": lambda i: (
+        pb.roi_align(IMAGES, BOXES, i, 2),
+        pb.roi_align(IMAGES, BOXES, i, (2, 3), data_format="channels_first", reduction="max"),
+    ),
+    "searchsorted": lambda i: pb.searchsorted(np.arange(5, dtype=np.float32), IMAGES),
+    "segment_sum": lambda i: pb.segment_sum(IMAGES, i, 3),
+    "sort": lambda i: pb.top_k(IMAGES, 2),
+    "subscript": lambda i: (pb.asarray(IMAGES)[:, i], pb.asarray(IMAGES)[[]]),
+    "take": lambda i: pb.take(IMAGES, i, axis=1),
+    "take_along_axis": lambda i: pb.take_along_axis(IMAGES, i.reshape(2, 1, 1, 1), axis=1),
+    "unique_all": lambda i: pb.unique_all(IMAGES),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", [Positions, PositionsOfBodies])
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_are_int32_without_int64(kind, name):
+    pb.register_backend(kind(), replace=True)
+    for dtype in (np.int32, np.int8, np.uint8, np.int16, np.uint16):
+        found, expected = [], []
+        for device, results in ((kind.name, found), ("cpu", expected)):
+            with pb.device(device):
+                result = POSITIONS[name](PLACES.astype(dtype))
+                results += result if isinstance(result, (tuple, list)) else [result]
+        for one, right in zip(found, expected, strict=True):
+            assert one.dtype == (pb.int32 if right.dtype == pb.int64 else right.dtype)
+            np.testing.assert_allclose(one.numpy(), right.numpy(), rtol=1e-5, atol=1e-6)

@@ -196,3 +196,23 @@ def test_statistics_of_16_bits_are_used_in_float32():
         gradients(small), gradients([x.astype("float32") for x in small]), strict=True
     ):
         np.testing.assert_allclose(one.numpy(), wide.numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [pb.float16, pb.bfloat16])
+@pytest.mark.parametrize("name", ["fold", "max_pool_gradient"])
+def test_overlapping_windows_of_16_bit_floats_are_added_in_float32(name, dtype):
+    values = np.random.default_rng(0).uniform(0.5, 1, (1, 7, 3))[..., None].astype(np.float32)
+    x = pb.asarray(values).astype(dtype)
+    if name == "fold":
+        how = {"size": (9,), "strides": (1,), "padding": ((0, 0),), "dilation": (1,)}
+        inputs = [x]
+    else:
+        how = {"input_shape": (1, 9, 3), "window": (3,), "strides": (1,), "padding": ((0, 0),)}
+        how |= {"dilation": (1,), "ceil_mode": False}
+        places = pb.reshape(pb.asarray([2, 1, 0, 2, 1, 0, 2]), (1, 7, 1))
+        inputs = [x[..., 0], pb.broadcast_to(places, (1, 7, 3))]
+    how["data_format"] = "channels_last"
+    found = run_body(OPS[name], inputs, how)
+    wide = run_body(OPS[name], [inputs[0].astype("float32"), *inputs[1:]], how)
+    assert found.dtype == dtype
+    assert found.tolist() == wide.astype(dtype).tolist()

@@ -115,7 +115,7 @@ def _by_order(a: float, x: float, order: int) -> float:
 
 @cache
 def _near(a: float, x: float) -> tuple[Decimal, list[Decimal]]:
-    """A step of a, and P(a, x) for shapes at such steps; P - 1, which has its slopes, if smaller."""
+    """A step of a, and P(a, x) at such steps, or P - 1, which has its slopes, if it is smaller."""
     if a < 0.01:
         step, first, count = Decimal("1e-9"), 0, 6
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback._numerics import ArrayNamespace
-from pullback.array_api.narrowing import narrowing
+from pullback.array_api.narrowing import dtype_of_positions, narrowing
 from pullback.casting import number
 from pullback.dtypes import DType, bfloat16, kind, name_of
 from pullback.plugins.records import Kernel
@@ -13,7 +13,7 @@ from pullback.plugins.records import Kernel
 
 def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
-    narrowed = narrowing(xp)
+    narrowed, whole = narrowing(xp), dtype_of_positions(xp)
 
     def astype(x: Any, *, dtype: DType) -> Any:
         return narrowed(x, getattr(xp, name_of(dtype)))
@@ -29,7 +29,7 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
         native = getattr(xp, name_of(dtype))
         if type(start) is type(stop) is type(step) is int:
             if dtype == bfloat16:
-                return narrowed(xp.arange(start, stop, step, dtype=xp.int64, **on(device)), native)
+                return narrowed(xp.arange(start, stop, step, dtype=whole, **on(device)), native)
             return xp.arange(start, stop, step, dtype=native, **on(device))
         # The length as in the op's rule; start + i * step is nearer than adding steps up.
         length = max(0, -int((start - stop) / step // 1))

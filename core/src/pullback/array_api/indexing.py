@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback._numerics import ArrayNamespace
-from pullback.array_api.narrowing import half_precision
+from pullback.array_api.narrowing import dtype_of_positions, half_precision
 from pullback.casting import casts_to_float32
 from pullback.plugins.compiling import require
 from pullback.plugins.records import Kernel, Native
@@ -13,14 +13,14 @@ from pullback.plugins.records import Kernel, Native
 
 def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
-    half = half_precision(xp)
+    half, whole = half_precision(xp), dtype_of_positions(xp)
     widened, narrowed = casts_to_float32(half, xp.float32, xp.astype)
 
     def in_range(indices: Any, size: int) -> Any:
         """The indices as a flat array, none negative."""
         flat = xp.reshape(indices, (-1,))
         if flat.shape[0]:
-            first, last = (xp.astype(f(flat), xp.int64, copy=False) for f in (xp.min, xp.max))
+            first, last = (xp.astype(f(flat), whole, copy=False) for f in (xp.min, xp.max))
             within = (first >= -size) & (last < size)
             require(within, IndexError(f"an index is outside an axis of size {size}"))
         return xp.where(flat < 0, flat + size, flat)

@@ -23,6 +23,11 @@ def half_precision(xp: ArrayNamespace) -> tuple[Any, ...]:
     return tuple(getattr(xp, name) for name in ("float16", "bfloat16") if hasattr(xp, name))
 
 
+def dtype_of_positions(xp: ArrayNamespace) -> Any:
+    """int64, or int32 where the namespace has no integers of 64 bits."""
+    return xp.int64 if hasattr(xp, "int64") else xp.int32
+
+
 def narrowing(xp: ArrayNamespace) -> Callable[[Any, Any], Any]:
     """`xp.astype` with a single rounding, also where that of `xp` rounds twice."""
     twice = [

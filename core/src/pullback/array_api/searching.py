@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from pullback._numerics import ArrayNamespace
+from pullback.array_api.narrowing import dtype_of_positions
 from pullback.plugins.records import Kernel, Native
 
 
 def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     """Kernels over `xp`."""
+    whole = dtype_of_positions(xp)
 
     def positions(x: Any) -> Any:
-        return x if x.dtype == xp.int64 else xp.astype(x, xp.int64)
+        return x if x.dtype == whole else xp.astype(x, whole)
 
     def arg(name: str) -> Kernel:
         find = getattr(xp, name)
@@ -25,7 +27,7 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     def argwhere(x: Any) -> Any:
         if x.ndim == 0:
             indices = xp.nonzero(xp.reshape(x, (1,)))[0]
-            return xp.zeros((indices.shape[0], 0), dtype=xp.int64)
+            return xp.zeros((indices.shape[0], 0), dtype=whole)
         return positions(xp.stack(xp.nonzero(x), axis=1))
 
     def searchsorted(x1: Native, x2: Any, sorter: Native | None, *, side: str) -> Any:

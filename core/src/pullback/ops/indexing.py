@@ -48,15 +48,15 @@ __all__ = [
 ]
 
 
-# int32 and int64 stay; smaller dtypes are converted to int64.
+# Not every device has int64: only what int32 does not hold is converted to it.
 _INDEX_DTYPES: dict[DType, DType] = {
-    **dict.fromkeys((*dtypes.SIGNED, *dtypes.UNSIGNED[:3]), dtypes.int64),
-    dtypes.int32: dtypes.int32,
+    **dict.fromkeys((*dtypes.SIGNED[:3], *dtypes.UNSIGNED[:2]), dtypes.int32),
+    **dict.fromkeys((dtypes.int64, dtypes.uint32), dtypes.int64),
 }
 
 
 def index_dtype(operand: Operand) -> DType:
-    """The dtype that indices are converted to: int32 and int64 stay, other integers widen.
+    """The dtype that indices are converted to: int32, or int64 for that and uint32.
 
     Raises:
         DTypeError: for other dtypes, and for uint64, which does not fit into int64.

@@ -26,7 +26,7 @@ from pullback.ops.creation import full
 from pullback.ops.data_types import cotangent_of
 from pullback.ops.exponential import exp, log, sqrt
 from pullback.ops.manipulation import broadcast_to, flip, permute_dims, reshape
-from pullback.ops.precision import widened
+from pullback.ops.precision import places_on, widened
 from pullback.ops.selection import where
 from pullback.shapes import Axes, Shape, reduce, reduced, size_of
 from pullback.spec import ACCUMULATED, EXACT
@@ -253,7 +253,7 @@ def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) ->
     >>> pb.count_nonzero([[0, 1], [2, 3]], axis=1).tolist()
     [1, 2]
     """
-    return sum(x != 0, axis=axis, keepdims=keepdims, dtype=dtypes.int64)
+    return sum(x != 0, axis=axis, keepdims=keepdims, dtype=places_on(x.device))
 
 
 # ---------------------------------------------------------------------------------------------

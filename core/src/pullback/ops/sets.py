@@ -18,6 +18,7 @@ from pullback.ops.cumulative import cumulative_sum
 from pullback.ops.indexing import take
 from pullback.ops.joining import concat
 from pullback.ops.logical import logical_not
+from pullback.ops.precision import places_on
 from pullback.ops.reductions import any
 from pullback.ops.searching import argwhere, searchsorted
 from pullback.ops.sorting import argsort, sort
@@ -73,8 +74,9 @@ def unique_all(x: Tensor, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     first = full((x.size and 1,), True, device=x.device)
     is_first = concat([first, ordered[1:] != ordered[:-1]])
     starts = argwhere(is_first)[:, 0]
-    ends = concat([starts[1:], full((x.size and 1,), x.size, dtype=_INDEX, device=x.device)])
-    group = cumulative_sum(is_first, axis=0, dtype=_INDEX) - 1
+    whole = places_on(x.device)
+    ends = concat([starts[1:], full((x.size and 1,), x.size, dtype=whole, device=x.device)])
+    group = cumulative_sum(is_first, axis=0, dtype=whole) - 1
     inverse = take(group, argsort(order), axis=0).reshape(x.shape)
     indices = take(order, starts, axis=0)
     return take(flat, indices, axis=0), indices, inverse, ends - starts

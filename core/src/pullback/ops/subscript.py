@@ -23,6 +23,7 @@ from pullback._views import base_of
 from pullback.ops.creation import full
 from pullback.ops.indexing import index_dtype, ravel_indices, scatter_update, take, taken_shape
 from pullback.ops.manipulation import broadcast_to, permute_dims, reshape
+from pullback.ops.precision import places_on
 from pullback.ops.searching import argwhere
 from pullback.ops.selection import where
 from pullback.ops.slicing import sliced_shape, strided_slice, strided_update
@@ -288,7 +289,7 @@ def _entry(entry: Any, x: Tensor) -> Any:
             is_array = isinstance(entry, bool | list | tuple) or hasattr(entry, "__array__")
         if is_array:
             empty = isinstance(entry, list | tuple) and not len(entry)
-            tensor = from_any(entry, dtypes.int64 if empty else None, x.device)
+            tensor = from_any(entry, places_on(x.device) if empty else None, x.device)
         else:
             try:
                 return operator.index(entry)

@@ -24,6 +24,7 @@ from pullback.ops.linalg.linear_algebra import diagonal, matmul
 from pullback.ops.linalg.solvers import adjoint, conjugate, identity, solve
 from pullback.ops.manipulation import reshape
 from pullback.ops.patterns import tril
+from pullback.ops.precision import places_on
 from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, checked
 from pullback.spec import BACKWARD_STABLE, EXACT, Tier
@@ -271,7 +272,7 @@ def matrix_rank(x: Tensor, /, rtol: Tensor | None = None) -> Tensor:
     1
     """
     s = svdvals(x)
-    return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=dtypes.int64)
+    return sum(s > _cutoff(s, x.shape, rtol), axis=-1, dtype=places_on(x.device))
 
 
 def _transposed(x: Shape, rtol: Shape | None, **_: object) -> Shape:

@@ -15,7 +15,7 @@ from pullback.ops.joining import unstack
 from pullback.ops.logical import logical_not
 from pullback.ops.manipulation import broadcast_to, expand_dims, reshape
 from pullback.ops.nn.softmax import log_softmax
-from pullback.ops.precision import narrowed, widened
+from pullback.ops.precision import narrowed, places_on, widened
 from pullback.ops.reductions import any, max, sum
 from pullback.ops.selection import where
 from pullback.ops.sorting import top_k
@@ -141,10 +141,11 @@ class _Beams:
         self.places = arange(frames, device=device)
         self.classes = arange(classes, device=device)
         self.beam = arange(width, device=device)
-        self.labels = full((batch, width, frames), -1, dtype=int64, device=device)
-        self.lengths = full((batch, width), 0, dtype=int64, device=device)
+        whole = places_on(device)
+        self.labels = full((batch, width, frames), -1, dtype=whole, device=device)
+        self.lengths = full((batch, width), 0, dtype=whole, device=device)
         #: The last label, the blank where there is none.
-        self.last = full((batch, width), blank, dtype=int64, device=device)
+        self.last = full((batch, width), blank, dtype=whole, device=device)
         #: Whether beam i begins with all labels of beam j.
         self.begins = full((batch, width, width), True, device=device)
         #: The log probabilities of the alignments that end in the blank, and in the last label.
@@ -201,7 +202,7 @@ class _Beams:
         at_end = (self.places == expand_dims(lengths, -1)) & expand_dims(grows, -1)
         self.labels = where(at_end, expand_dims(label, -1), labels)
         self.last = where(grows, label, take_along_axis(self.last, origin, axis=1))
-        self.lengths = lengths + grows.astype(int64)
+        self.lengths = lengths + grows.astype(lengths.dtype)
         pairs = expand_dims(origin, -1) * self.width + expand_dims(origin, 1)
         flat = (batch, self.width * self.width)
         began = take_along_axis(reshape(self.begins, flat), reshape(pairs, flat), axis=1)

@@ -16,7 +16,7 @@ from pullback.ops.nn.windows import (
     channels_back,
     channels_last,
 )
-from pullback.ops.precision import widest
+from pullback.ops.precision import places_on, widest
 from pullback.ops.rounding import round
 from pullback.shapes import size_of
 from pullback.spec import EXACT
@@ -41,12 +41,15 @@ def _small(operands: Operands, **_: object) -> Resolution:
 
 
 def _exact(x1: Tensor, x2: Tensor, terms: int) -> dtypes.DType | None:
-    """The float dtype in which a sum of so many products is exact; None if the device has none."""
+    """The float dtype for a sum of so many products, which is exact; None if the device has none.
+
+    What float64 holds goes by int64 into int32, as it wraps around.
+    """
     # The largest number of int8 is -2**7.
     bits = _BITS[x1.dtype] + _BITS[x2.dtype]
     if terms << bits <= 1 << 24:
         return float32
-    exact = terms << bits <= 1 << 53 and widest(x1.device) == float64
+    exact = terms << bits <= 1 << 53 and {float64, int64} <= x1.device.backend.dtypes.keys()
     return float64 if exact else None
 
 
@@ -76,7 +79,7 @@ def integer_matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def _whole(y: Tensor) -> Tensor:
-    return y.astype(int32) if y.dtype == float32 else y.astype(int64).astype(int32)
+    return y.astype(int32 if y.dtype == float32 else int64).astype(int32)
 
 
 @op(
@@ -123,4 +126,4 @@ def integer_conv(
     # Libraries convolve float32 by ways that round, and float64 too: the nearest integer is it.
     precise = widest(x.device)
     y = conv(x.astype(precise), kernel.astype(precise), **how, data_format=data_format)
-    return round(y).astype(int64).astype(int32)
+    return round(y).astype(places_on(x.device)).astype(int32)

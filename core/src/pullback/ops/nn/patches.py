@@ -23,6 +23,7 @@ from pullback.ops.nn.windows import (
     taps,
     untap,
 )
+from pullback.ops.precision import narrowed, widened
 from pullback.shapes import Pads, Shape, channels_of, image_shape, output_sizes, size_of, spatial_of
 from pullback.spec import ACCUMULATED, EXACT
 from pullback.tensor import Tensor
@@ -179,13 +180,13 @@ def fold(
     >>> pb.fold(pb.ones((1, 3, 2, 1)), 4).tolist()
     [[[1.0], [2.0], [2.0], [1.0]]]
     """
-    parts = _channels_last(patches, data_format)
+    parts = widened(_channels_last(patches, data_format))
     count = (parts.ndim - 2) // 2
     window = parts.shape[1 + count : -1]
     flat = (*parts.shape[: 1 + count], size_of(window), parts.shape[-1])
     shape = (parts.shape[0], *size, parts.shape[-1])
     y = untap(unstack(reshape(parts, flat), axis=-2), shape, window, strides, padding, dilation)
-    return channels_back(y, data_format)
+    return narrowed(channels_back(y, data_format), patches)
 
 
 @unfold.vjp("x")

@@ -252,12 +252,12 @@ def max_pool_gradient(
     [[[0.0], [1.0], [1.0], [0.0]]]
     """
     shape = channels_last_shape(input_shape, data_format)
-    values, winners = channels_last(g, data_format), channels_last(indices, data_format)
+    values, winners = widened(channels_last(g, data_format)), channels_last(indices, data_format)
     if not values.size:
         return zeros(input_shape, dtype=g.dtype, device=g.device)
     parts = [where(winners == i, values, 0) for i in range(size_of(window))]
     dx = untap(parts, shape, window, strides, padding, dilation)
-    return channels_back(dx, data_format)
+    return narrowed(channels_back(dx, data_format), g)
 
 
 @op(shape=pooled, dtype=_values_and_indices, accuracy=EXACT, normalize=_normalize_gather)
