@@ -11,6 +11,9 @@ the core type that OpenBLAS has loops for (OPENBLAS_CORETYPE), the level of NumP
 (PULLBACK_NATIVE_ISA; "none" without the pack). Each is tried in a process of its own, so that the
 list holds what this processor can do. The runs are a covering set: every value of each of the three
 is in one of them. A run is named by its three values.
+
+Where PyTorch is installed with its backend, `torch+avx2` and the like measure that, with the loops
+of PyTorch (ATEN_CPU_CAPABILITY), of oneDNN and of MKL for such a processor.
 """
 
 from __future__ import annotations
@@ -34,6 +37,13 @@ CORES = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 #: NumPy's groups of features before which a level ends, in its older and its newer names.
 ENDS = ("FMA3", "AVX2", "X86_V3", "AVX512F", "AVX512_SKX", "X86_V4")
 PACK = "backends/native/tests"
+#: What torch calls the sets of instructions of its loops, and oneDNN and MKL the same.
+TORCH = {
+    "default": ("SSE41", "SSE4_2"),
+    "avx2": ("AVX2", "AVX2"),
+    "avx512": ("AVX512_CORE", "AVX512"),
+}
+TORCH_TESTS = "backends/torch/tests/test_torch.py"
 QUICK = (
     "tests/ops/test_linear_algebra.py",
     "tests/ops/test_elementwise_edges.py",
@@ -83,18 +93,22 @@ for name in ("scipy_openblas_get_corename64_", "scipy_openblas_get_corename",
         print(getattr(library, name)().decode())
         break
 """
+CAPABILITY = """
+import pullback_torch, torch
+print(torch.backends.cpu.get_cpu_capability())
+"""
 
 
 class Run(NamedTuple):
-    """One processor to be: what OpenBLAS, NumPy and the pack take it for."""
+    """One processor to be: what OpenBLAS, NumPy and the pack take it for; or "torch" and its."""
 
     core: str
     level: str
-    instructions: str
+    instructions: str = ""
 
     @property
     def name(self) -> str:
-        return "+".join(self)
+        return "+".join(filter(None, self))
 
 
 class Machine(NamedTuple):
@@ -105,16 +119,23 @@ class Machine(NamedTuple):
     #: Levels of NumPy, and the features to switch off for each.
     levels: dict[str, tuple[str, ...]]
     instructions: tuple[str, ...]
+    #: What torch can be told to have, and what it says then.
+    torch: dict[str, str]
 
     def runs(self) -> list[Run]:
         """The covering set."""
         cores, levels = list(self.cores), list(self.levels)
         sets = self.instructions
         count = max(len(cores), len(levels), len(sets))
-        return [
+        own = [
             Run(cores[i % len(cores)], levels[i % len(levels)], sets[i % len(sets)])
             for i in range(count)
         ]
+        return own + [Run("torch", level) for level in self.torch]
+
+    def takes(self, run: Run) -> str:
+        """What OpenBLAS or torch calls the loops that it takes."""
+        return self.torch[run.level] if run.core == "torch" else self.cores[run.core]
 
     def chosen(self, names: Sequence[str]) -> list[Run]:
         """The runs that `names` mean: names of runs, or values, for all runs with one."""
@@ -132,6 +153,7 @@ class Machine(NamedTuple):
                 raise SystemExit(
                     f"no run {name!r} on this processor; it has {', '.join(self.cores)} and "
                     f"{', '.join(self.levels)} and {', '.join(self.instructions)}"
+                    f"{'; and torch+' * bool(self.torch)}{', torch+'.join(self.torch)}"
                 )
             found += [run for run in some if run not in found]
         return found
@@ -139,6 +161,9 @@ class Machine(NamedTuple):
     def environment(self, run: Run) -> dict[str, str]:
         """The environment that makes a process run as another processor would."""
         found = {}
+        if run.core == "torch":
+            names = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+            return dict(zip(names, (run.level, *TORCH[run.level]), strict=True))
         if run.core != "default":
             found["OPENBLAS_CORETYPE"] = run.core
         if self.levels[run.level]:
@@ -153,7 +178,8 @@ class Machine(NamedTuple):
 def clean() -> dict[str, str]:
     """The environment without what a run sets."""
     ours = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES",
-            "PULLBACK_NATIVE_ISA", "PULLBACK_KERNEL_PACKS")  # fmt: skip
+            "PULLBACK_NATIVE_ISA", "PULLBACK_KERNEL_PACKS", "ATEN_CPU_CAPABILITY",
+            "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")  # fmt: skip
     return {name: value for name, value in os.environ.items() if name not in ours}
 
 
@@ -184,7 +210,12 @@ def machine() -> Machine:
         took = child(CORE, OPENBLAS_CORETYPE=name)
         if took:  # nothing is printed where NumPy's BLAS is another one
             cores[name] = took
-    return Machine(cores or {"default": "default"}, levels_of(baseline, found), ("none", *sets))
+    told = {name: child(CAPABILITY, ATEN_CPU_CAPABILITY=name) for name in TORCH}
+    # One that this processor lacks is not taken.
+    torch = {name: said for name, said in told.items() if said and said.lower() == name}
+    return Machine(
+        cores or {"default": "default"}, levels_of(baseline, found), ("none", *sets), torch
+    )
 
 
 class Result(NamedTuple):
@@ -218,11 +249,11 @@ def by_pytest(what: str, given: Sequence[str], environment: dict[str, str]) -> R
     return Result(what, count.get("passed", 0), failed, tuple(lines))
 
 
-def by_conform(quick: bool, environment: dict[str, str]) -> Result:
+def by_conform(backend: str, quick: bool, environment: dict[str, str]) -> Result:
     """Measures the backend, and counts the checks."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
-        command = [sys.executable, "-m", "pullback", "conform", "numpy", "--json", str(path)]
+        command = [sys.executable, "-m", "pullback", "conform", backend, "--json", str(path)]
         code, text = start([*command, *["--quick"] * quick], environment)
         if not path.exists():
             return Result("conform", 0, 1, (f"conform: status {code}", *text.splitlines()[-15:]))
@@ -239,13 +270,17 @@ def results(run: Run, here: Machine, args: argparse.Namespace) -> Iterator[Resul
     """Runs everything as one processor would."""
     environment = clean() | here.environment(run)
     workers = ["-n", str(args.workers)] if args.workers else []
+    if run.core == "torch":
+        yield by_pytest("tests", [*workers, TORCH_TESTS], environment)
+        yield by_conform("torch", args.quick, environment)
+        return
     suites = ("tests",) if args.all else QUICK if args.quick else FULL
     yield by_pytest("tests", [*workers, *suites], environment)
     if run.instructions != "none":
         # Where all floats are tried, all sets of instructions are, whatever the variable says.
         few = ["-k", "not over_all"] if args.quick else []
         yield by_pytest("pack", [*workers, *few, PACK], environment)
-    yield by_conform(args.quick, environment)
+    yield by_conform("numpy", args.quick, environment)
 
 
 def sampled(runs: Sequence[Run], key: str) -> Run:
@@ -260,7 +295,8 @@ def settings(run: Run, here: Machine) -> str:
 
 def again(run: Run, here: Machine, quick: bool) -> str:
     """How to repeat a run, and one test of it."""
-    pack = " (where pullback-native is installed)" * (run.instructions != "none")
+    needs = {"": "pullback-torch", "none": ""}.get(run.instructions, "pullback-native")
+    pack = f" (where {needs} is installed)" * bool(needs)
     return (
         f"    again: uv run tests/processors.py{' --quick' * quick} --only {run.name}{pack}\n"
         f"    one test: {settings(run, here)} uv run pytest TEST"
@@ -288,9 +324,9 @@ def main() -> int:
         print(*(f"{run.name:<34}{settings(run, here)}" for run in runs), sep="\n")
         return 0
     failures = 0
-    print(f"{'run':<34}{'OpenBLAS has':<14}{'what':<9}{'passed':>8}{'failed':>8}{'s':>7}")
+    print(f"{'run':<34}{'loops of':<14}{'what':<9}{'passed':>8}{'failed':>8}{'s':>7}")
     for run in runs:
-        print(f"{run.name:<34}{here.cores[run.core]:<14}{settings(run, here)}", flush=True)
+        print(f"{run.name:<34}{here.takes(run):<14}{settings(run, here)}", flush=True)
         began = time.monotonic()
         wrong = 0
         for one in results(run, here, args):

@@ -73,8 +73,12 @@ def allowed(
     *,
     extended: bool,
     through_body: bool = False,
+    least: bool = False,
 ) -> Array:
-    """The absolute distance that result `position` may have from `reference`, elementwise."""
+    """The absolute distance that result `position` may have from `reference`, elementwise.
+
+    With `least` it is what is allowed at least, which takes no other values of the reference.
+    """
     accuracy = case.op.accuracy
     if accuracy is Accuracy.EXACT:
         return np.zeros(reference.shape)
@@ -82,7 +86,7 @@ def allowed(
         half = 0.5 * ulp(reference, dtype)
         if through_body:
             half = half + _BODY_ULPS * eps(dtype) * _largest(reference)
-        inner = allowed(case, position, reference, dtypes.float32, extended=extended)
+        inner = allowed(case, position, reference, dtypes.float32, extended=extended, least=least)
         return np.asarray(half + inner)
     unit = ulp(reference, dtype)
     # The distance includes the rounding of the reference to the dtype.
@@ -98,10 +102,11 @@ def allowed(
         n = max([leaf.size for leaf in leaves(case.inputs)], default=1)
         steps = 2.0 * max(1.0, float(np.log2(max(n, 1))))
         # A rounding to a subnormal number errs as much as one to the smallest normal number.
-        terms = np.maximum(_terms(case, position, reference), finfo(dtype).smallest_normal)
+        terms = _sizes(reference) if least else _terms(case, position, reference)
+        terms = np.maximum(terms, finfo(dtype).smallest_normal)
         return np.asarray(steps * eps(dtype) * terms + own)
     n = longest(case)
-    moved = case.moves[min(position, len(case.moves) - 1)]
+    moved = 0.0 if least else case.moves[min(position, len(case.moves) - 1)]
     return np.asarray(n * eps(dtype) * (moved + _norm(reference)) + own)
 
 
@@ -112,7 +117,7 @@ def longest(case: Case) -> int:
 
 def _terms(case: Case, position: int, reference: Array) -> Array:
     """The sum of the absolute terms behind each element, and no less than the element."""
-    size = np.where(np.isfinite(reference), np.abs(reference), 0.0)
+    size = _sizes(reference)
     if not case.terms:
         return size
     terms = np.abs(case.terms[min(position, len(case.terms) - 1)].astype(np.float64))
@@ -121,6 +126,10 @@ def _terms(case: Case, position: int, reference: Array) -> Array:
     except ValueError:
         return size  # another number of results for other values
     return np.maximum(size, np.where(np.isfinite(terms), terms, 0.0))
+
+
+def _sizes(values: Array) -> Array:
+    return np.where(np.isfinite(values), np.abs(values), 0.0)
 
 
 def _largest(values: Array) -> float:
