@@ -134,7 +134,7 @@ class Machine(NamedTuple):
         return own + [Run("torch", level) for level in self.torch]
 
     def takes(self, run: Run) -> str:
-        """What OpenBLAS or torch calls the loops that it takes."""
+        """The name that OpenBLAS or torch has for the loops that it takes."""
         return self.torch[run.level] if run.core == "torch" else self.cores[run.core]
 
     def chosen(self, names: Sequence[str]) -> list[Run]:
