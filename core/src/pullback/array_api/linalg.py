@@ -61,7 +61,10 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     def slogdet(x: Any) -> Any:
         return tuple(linalg.slogdet(x))
 
-    def solve(x1: Native, x2: Native) -> Any:
+    def solve(x1: Any, x2: Any) -> Any:
+        if 1 < x2.ndim < x1.ndim:
+            # One matrix for all: some namespaces take its rows for as many vectors.
+            x2 = xp.reshape(x2, (1,) * (x1.ndim - x2.ndim) + tuple(x2.shape))
         return linalg.solve(x1, x2)
 
     def svd(x: Any, *, full_matrices: bool) -> Any:
