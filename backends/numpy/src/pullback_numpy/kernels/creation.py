@@ -63,8 +63,13 @@ def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> 
 
 
 def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:
-    y = (x[..., None] if parts > 1 else np.asarray(x, order="C")).view(dtype)
-    return y[..., 0] if whole > 1 else y
+    if x.itemsize * whole != dtype.itemsize * parts:
+        # `view` would have a last axis of another length.
+        raise ValueError(f"{whole} of {x.dtype} do not make {parts} of {dtype}")
+    if whole > 1:
+        found: Array = np.ascontiguousarray(x).view(dtype)[..., 0]
+        return found
+    return (x[..., None] if parts > 1 else x).view(dtype)
 
 
 KERNELS: dict[str, Kernel] = {

@@ -198,15 +198,7 @@ def _pad(
     return result
 
 
-def _bitcast(x: Array, *, dtype: DType, parts: int, whole: int) -> Array:
-    if whole > 1:
-        found: Array = np.ascontiguousarray(x).view(dtype)[..., 0]
-        return found
-    return (x[..., None] if parts > 1 else x).view(dtype)
-
-
 KERNELS: dict[str, Kernel] = {
-    "bitcast": _bitcast,
     "broadcast_to": _broadcast_to,
     "concat": _concat,
     "expand_dims": _expand_dims,
