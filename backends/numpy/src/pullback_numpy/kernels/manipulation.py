@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback.shapes import PAD_SOURCES, Pads
-from pullback_numpy.typing import Array, DType, Key, Sizes
+from pullback_numpy.typing import Array, Key, Sizes
 
 # Below this many elements a copy costs less than what strides of 0 cost each op that reads it: a
 # 10x10 product takes 0.5 us on a copy and 1.9 us on a broadcast view.
