@@ -11,7 +11,7 @@ typedef struct {
 } Along;
 
 static inline ptrdiff_t position(const Along *how, const char *at) {
-    ptrdiff_t id = how->wide ? (ptrdiff_t) * (const int64_t *)at : *(const int32_t *)at;
+    ptrdiff_t id = how->wide ? (ptrdiff_t)*(const int64_t *)at : *(const int32_t *)at;
     return id + (id < 0 ? how->size : 0);
 }
 
@@ -72,8 +72,7 @@ KERNEL(take_along_axis) {
     PyObject *number = attribute(x, count, names, "axis");
     if (count != 2 || !number || !PyLong_Check(number) || !PyArray_CheckExact(x[0])
         || !are_positions(x[1]) || !size(x[0]) || !PyArray_ISBEHAVED_RO(as_array(x[0]))
-        || PyDataType_REFCHK(PyArray_DESCR(as_array(x[0])))
-        || PyArray_ISFLEXIBLE(as_array(x[0])))
+        || PyDataType_REFCHK(PyArray_DESCR(as_array(x[0]))) || PyArray_ISFLEXIBLE(as_array(x[0])))
         return NUMPY_FALLBACK(take_along_axis);
     PyArrayObject *array = as_array(x[0]), *ids = as_array(x[1]);
     ptrdiff_t item = PyArray_ITEMSIZE(array);

@@ -254,8 +254,8 @@ static inline PyObject *triple(PyObject *first, PyObject *second, PyObject *thir
     return all;
 }
 
-/* float32 is added in double precision. So many numbers of float64 may be added one by one; of more,
- * what each sum loses is kept beside it. */
+/* float32 is added in double precision. So many numbers of float64 may be added one by one; of
+ * more, what each sum loses is kept beside it. */
 #define FEW_SUMMANDS 32
 
 /* A number added to a sum, and what that loses to `lost`. */

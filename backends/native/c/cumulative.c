@@ -81,7 +81,7 @@ static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, 
     return y && reverse ? reversed(y, axis) : y;
 }
 
-#define RUNNING(name, loop, integers)                                                                        \
+#define RUNNING(name, loop, integers)                                                              \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         PyObject *dtype = attribute(x, count, names, "dtype");                                     \
@@ -117,8 +117,8 @@ KERNEL(linear_recurrence) {
     for (int i = axis + 1; i < ndim; i++)
         inner *= PyArray_DIM(array, i);
     PyObject *a = plain_copy(x[0]), *b = plain_copy(x[1]);
-    PyObject *y = a && b ? new_array_of(type, PyArray_ITEMSIZE(array), ndim, PyArray_DIMS(array))
-                         : NULL;
+    PyObject *y =
+        a && b ? new_array_of(type, PyArray_ITEMSIZE(array), ndim, PyArray_DIMS(array)) : NULL;
     if (y) {
         ptrdiff_t blocks = (inner + 127) / 128, unit = n * (inner < 128 ? inner : 128);
         RecurrenceArgs args = {.a = data(a),

@@ -47,7 +47,7 @@ typedef struct {
     PyObject *device, *constants;
     int arguments, outsides, states, steps, places, results;
     enum { ONE, TUPLE, CONSTANT } kind; /* of the result */
-    int *result; /* the places of the results */
+    int *result;                        /* the places of the results */
     Expected *expected;
     Outside *outside;
     State *state;
@@ -239,7 +239,8 @@ static PyObject *direct_call(PyObject *self, PyObject *const *x, size_t flags, P
     return y;
 }
 
-/* Making one ------------------------------------------------------------------------------------ */
+/* Making one ------------------------------------------------------------------------------------
+ */
 
 static int read_expected(Expected *expected, PyObject *from) {
     PyObject *shape;
@@ -269,9 +270,8 @@ static int read_places(int *places, PyObject *from) {
 
 static int read_step(Step *step, PyObject *from) {
     PyObject *operands, *released;
-    if (!PyArg_ParseTuple(from, "OO!OiiO!i", &step->kernel, &PyTuple_Type, &operands,
-                          &step->names, &step->first, &step->results, &PyTuple_Type, &released,
-                          &step->listed))
+    if (!PyArg_ParseTuple(from, "OO!OiiO!i", &step->kernel, &PyTuple_Type, &operands, &step->names,
+                          &step->first, &step->results, &PyTuple_Type, &released, &step->listed))
         return 0;
     step->count = (int)PyTuple_GET_SIZE(operands);
     step->releases = (int)PyTuple_GET_SIZE(released);
@@ -342,8 +342,8 @@ static PyObject *make_direct(PyObject *module, PyObject *args) {
     int places, kind;
     if (!PyArg_ParseTuple(args, "O(O!OOO)OOO!iO!O!O!O!O!i", &run, &PyType_Type, &tensor, &counts,
                           &sets, &node, &known, &device, &PyTuple_Type, &constants, &places,
-                          &PyTuple_Type, &expected, &PyTuple_Type, &outside, &PyTuple_Type,
-                          &states, &PyTuple_Type, &steps, &PyTuple_Type, &results, &kind)
+                          &PyTuple_Type, &expected, &PyTuple_Type, &outside, &PyTuple_Type, &states,
+                          &PyTuple_Type, &steps, &PyTuple_Type, &results, &kind)
         || !know(tensor, counts, sets, node, known))
         return NULL;
     Direct *direct = (Direct *)direct_type->tp_alloc(direct_type, 0);
@@ -409,7 +409,7 @@ static void drop(PyObject *self) {
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Direct, call), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
-static PyType_Slot slots[] = {{Py_tp_dealloc, drop},     {Py_tp_call, PyVectorcall_Call},
+static PyType_Slot slots[] = {{Py_tp_dealloc, drop},      {Py_tp_call, PyVectorcall_Call},
                               {Py_tp_traverse, traverse}, {Py_tp_clear, clear},
                               {Py_tp_members, members},   {0, NULL}};
 static PyType_Spec spec = {"pullback_native._native.Direct", sizeof(Direct), 0,

@@ -41,10 +41,8 @@ static int are_distances(PyObject *const *x, Py_ssize_t count, PyObject *names, 
     all->b = plain_copy(x[1]);
     all->y = all->a && all->b ? new_array_of(type, PyArray_ITEMSIZE(first), ndim, shape) : NULL;
     int32_t status = 0;
-    DistancesArgs args = {.status = &status,
-                          .rows = all->rows,
-                          .columns = all->columns,
-                          .size = all->size};
+    DistancesArgs args = {
+        .status = &status, .rows = all->rows, .columns = all->columns, .size = all->size};
     int failed = !all->y;
     if (!failed) {
         args.a = data(all->a), args.b = data(all->b), args.y = data(all->y);
@@ -111,12 +109,13 @@ KERNEL(cdist_gradient) {
     Distances all;
     PyObject *both = NULL;
     if (count == 3 && PyArray_CheckExact(x[2]) && are_distances(x, count, names, &all)) {
-        PyObject *g = same_shape(x[2], all.y)
-                           && PyArray_TYPE(as_array(x[2])) == PyArray_TYPE(as_array(all.y))
-                        ? plain_copy(x[2])
-                        : NULL;
-        if (g && (all.single ? weighted_float(data(all.y), data(g), size(g))
-                             : weighted_double(data(all.y), data(g), size(g))))
+        PyObject *g =
+            same_shape(x[2], all.y) && PyArray_TYPE(as_array(x[2])) == PyArray_TYPE(as_array(all.y))
+                ? plain_copy(x[2])
+                : NULL;
+        if (g
+            && (all.single ? weighted_float(data(all.y), data(g), size(g))
+                           : weighted_double(data(all.y), data(g), size(g))))
             both = pair(slopes(&all, all.a, all.b, 0), slopes(&all, all.b, all.a, 1));
         Py_XDECREF(g);
         release(&all);

@@ -30,8 +30,8 @@ INLINE int are_equal(const double *a, const double *b, ptrdiff_t size) {
                             double *totals) {                                                      \
         for (int i = 0; i < many; i++)                                                             \
             totals[i] = 0;                                                                         \
-        for (ptrdiff_t first = 0; first < size; first += FEW_TERMS) {                                  \
-            ptrdiff_t end = size - first < FEW_TERMS ? size : first + FEW_TERMS;                           \
+        for (ptrdiff_t first = 0; first < size; first += FEW_TERMS) {                              \
+            ptrdiff_t end = size - first < FEW_TERMS ? size : first + FEW_TERMS;                   \
             T s0 = 0, s1 = 0, s2 = 0, s3 = 0;                                                      \
             const T *b1 = b + (many > 1) * size, *b2 = b1 + (many > 1) * size,                     \
                     *b3 = b2 + (many > 1) * size;                                                  \
@@ -55,12 +55,12 @@ INLINE int are_equal(const double *a, const double *b, ptrdiff_t size) {
             const T *a = (const T *)args->a + row * size;                                          \
             const T *b = (const T *)args->b + row / rows * columns * size;                         \
             T *y = (T *)args->y + row * columns;                                                   \
-            for (ptrdiff_t at = 0; at < columns; at += SIDE) {                                  \
-                ptrdiff_t many = columns - at < SIDE ? columns - at : SIDE, next = 0;        \
-                double totals[SIDE];                                                            \
+            for (ptrdiff_t at = 0; at < columns; at += SIDE) {                                     \
+                ptrdiff_t many = columns - at < SIDE ? columns - at : SIDE, next = 0;              \
+                double totals[SIDE];                                                               \
                 const T *here = b + at * size;                                                     \
                 if (size < SHORT_ROWS) {                                                           \
-                    T sums[SIDE];                                                               \
+                    T sums[SIDE];                                                                  \
                     for (ptrdiff_t j = 0; j < many; j++)                                           \
                         sums[j] = 0;                                                               \
                     for (ptrdiff_t i = 0; i < size; i++) {                                         \
@@ -73,8 +73,8 @@ INLINE int are_equal(const double *a, const double *b, ptrdiff_t size) {
                     for (; next < many; next++)                                                    \
                         totals[next] = (double)sums[next];                                         \
                 }                                                                                  \
-                for (; next + PAIRS <= many; next += PAIRS)                                    \
-                    squares_##T(a, here + next * size, size, PAIRS, totals + next);              \
+                for (; next + PAIRS <= many; next += PAIRS)                                        \
+                    squares_##T(a, here + next * size, size, PAIRS, totals + next);                \
                 for (; next < many; next++)                                                        \
                     squares_##T(a, here + next * size, size, 1, totals + next);                    \
                 for (ptrdiff_t j = 0; j < many; j++)                                               \
@@ -92,23 +92,23 @@ INLINE int are_equal(const double *a, const double *b, ptrdiff_t size) {
             const T *b = (const T *)args->b + row / rows * columns * size;                         \
             const T *w = (const T *)args->weights + row / rows * rows * columns                    \
                        + row % rows * args->row_step;                                              \
-            for (ptrdiff_t first = 0; first < size; first += SIDE) {                            \
-                ptrdiff_t many = size - first < SIDE ? size - first : SIDE;                  \
+            for (ptrdiff_t first = 0; first < size; first += SIDE) {                               \
+                ptrdiff_t many = size - first < SIDE ? size - first : SIDE;                        \
                 const T *a = (const T *)args->a + row * size + first;                              \
-                T own[SIDE], part[SIDE];                                                     \
-                double total[SIDE];                                                             \
-                for (ptrdiff_t i = 0; i < SIDE; i++)                                            \
+                T own[SIDE], part[SIDE];                                                           \
+                double total[SIDE];                                                                \
+                for (ptrdiff_t i = 0; i < SIDE; i++)                                               \
                     total[i] = 0, own[i] = i < many ? a[i] : 0;                                    \
                 for (ptrdiff_t j = 0; j < columns;) {                                              \
-                    ptrdiff_t end = columns - j < SIDE ? columns : j + SIDE;                 \
-                    for (ptrdiff_t i = 0; i < SIDE; i++)                                        \
+                    ptrdiff_t end = columns - j < SIDE ? columns : j + SIDE;                       \
+                    for (ptrdiff_t i = 0; i < SIDE; i++)                                           \
                         part[i] = 0;                                                               \
                     for (; j < end; j++) {                                                         \
                         T weight = w[j * args->column_step];                                       \
                         const T *other = b + j * size + first;                                     \
-                        if (many == SIDE) {                                                     \
+                        if (many == SIDE) {                                                        \
                             _Pragma("omp simd")                                                    \
-                            for (ptrdiff_t i = 0; i < SIDE; i++)                                \
+                            for (ptrdiff_t i = 0; i < SIDE; i++)                                   \
                                 part[i] += weight * (own[i] - other[i]);                           \
                         } else {                                                                   \
                             _Pragma("omp simd")                                                    \
@@ -116,7 +116,7 @@ INLINE int are_equal(const double *a, const double *b, ptrdiff_t size) {
                                 part[i] += weight * (own[i] - other[i]);                           \
                         }                                                                          \
                     }                                                                              \
-                    for (ptrdiff_t i = 0; i < SIDE; i++)                                        \
+                    for (ptrdiff_t i = 0; i < SIDE; i++)                                           \
                         total[i] += (double)part[i];                                               \
                 }                                                                                  \
                 for (ptrdiff_t i = 0; i < many; i++)                                               \

@@ -77,8 +77,8 @@ static PyObject *new_reduced(PyObject *x, PyObject *axis, int keep, const Groups
         place[before[from]] = axes;
         shape[axes++] = reduced ? 1 : PyArray_DIM(as_array(x), from);
     }
-    PyObject *y = wide ? new_array_of(NPY_DOUBLE, sizeof(double), axes, shape)
-                       : new_array(axes, shape);
+    PyObject *y =
+        wide ? new_array_of(NPY_DOUBLE, sizeof(double), axes, shape) : new_array(axes, shape);
     *at = y ? data(y) : NULL;
     if (!y || in_order)
         return y;
@@ -156,9 +156,7 @@ static int next_group(const Groups *all, ptrdiff_t *outer, ptrdiff_t *inner, int
     return last;
 }
 
-static int is_half(PyObject *x) {
-    return PyArray_TYPE(as_array(x)) == NPY_HALF || is_bfloat16(x);
-}
+static int is_half(PyObject *x) { return PyArray_TYPE(as_array(x)) == NPY_HALF || is_bfloat16(x); }
 
 /* Reduces the groups of `array`, one after the other, into y; -1 with an error set. */
 static int reduce_groups(PyObject *array, Groups *all, const Reduction *how, double terms, int wide,

@@ -222,8 +222,7 @@ LOOP(fold_halves, HalfFoldArgs) {
             ptrdiff_t many = to - unit < most ? to - unit : most;
             widen_piece(args, unit * item, many * item, room);
             part.y = fold->partial ? NULL : (float *)fold->y + unit * inner;
-            part.partial =
-                fold->partial ? (char *)fold->partial + unit * inner * args->item : NULL;
+            part.partial = fold->partial ? (char *)fold->partial + unit * inner * args->item : NULL;
             TABLE[args->loop](0, many, &part);
             unit += many;
         }

@@ -156,8 +156,8 @@ static int as_labels(PyObject *const *x, Py_ssize_t count, PyObject *names, Labe
     int last = PyArray_NDIM(as_array(logits)) - 1, type = PyArray_TYPE(as_array(labels));
     int wide = type == NPY_INT64;
     if (PyLong_AsLong(axis) != last || PyFloat_AsDouble(smoothing) != 0
-        || is_short(logits, PyArray_DIM(as_array(logits), last))
-        || !(wide || type == NPY_INT32) || PyArray_NDIM(as_array(labels)) != last
+        || is_short(logits, PyArray_DIM(as_array(logits), last)) || !(wide || type == NPY_INT32)
+        || PyArray_NDIM(as_array(labels)) != last
         || !PyArray_CompareLists(PyArray_DIMS(as_array(logits)), PyArray_DIMS(as_array(labels)),
                                  last))
         return 0;
