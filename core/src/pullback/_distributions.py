@@ -66,6 +66,7 @@ def _gamma(
     """
     if not isinstance(concentration, float):
         found, power = _accepted(stop_gradient(concentration), normal, uniform)
+        assert isinstance(power, Tensor)
         return _as_quantile(concentration, found, power), power
     return _accepted(concentration, normal, uniform)
 

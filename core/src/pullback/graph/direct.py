@@ -162,8 +162,9 @@ class _Parts:
 
     def _call(self, call: Call, released: Sequence[Value]) -> tuple[Any, ...]:
         inputs, listed = call.inputs, -1
-        if len(inputs) == 1 and type(inputs[0]) is tuple:
-            inputs, listed = inputs[0], len(inputs[0])
+        only: Any = inputs[0] if len(inputs) == 1 else None
+        if type(only) is tuple:
+            inputs, listed = only, len(only)
         operands = [
             *map(self._operand, inputs),
             *map(self._constant, call.attributes.values()),
