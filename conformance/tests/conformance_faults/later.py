@@ -11,30 +11,14 @@ import math
 
 import numpy as np
 from conformance_faults.faults import (
-    Fault,
     called_with,
     elements,
     nudged,
-    of_result,
     other,
-    via,
 )
+from conformance_faults.newest import inputs, of, quiet, result
 
 from pullback_numpy.kernels import KERNELS
-
-quiet = np.errstate(all="ignore")
-
-
-def of(op, make, **members):
-    return Fault(op, make, "", members)
-
-
-def result(op, change):
-    return of(op, of_result(quiet(change)))
-
-
-def inputs(op, change, where=lambda *_, **__: True):
-    return of(op, via(quiet(change), where))
 
 
 def instead(op, function, where=lambda *_, **__: True):
