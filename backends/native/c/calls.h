@@ -33,8 +33,9 @@
     X(sparse_softmax_cross_entropy_with_logits) X(sparse_softmax_cross_entropy_gradient)          \
     X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient)                         \
     X(sum) X(mean) X(prod) X(max) X(min) X(vector_norm) X(cumulative_sum) X(cumulative_prod) X(top_k) \
-    X(cumulative_max) X(cumulative_min) X(linear_recurrence)                                                           \
-    X(cdist) X(cdist_gradient) X(segment_sum) X(scatter_add) X(take) X(take_along_axis) X(place_along_axis) X(reshape) X(concat)                                    \
+    X(cumulative_max) X(cumulative_min) X(linear_recurrence) X(cdist) X(cdist_gradient)           \
+    X(segment_sum) X(scatter_add) X(take) X(take_along_axis) X(place_along_axis)                  \
+    X(reshape) X(concat)                                                                          \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
     X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
@@ -186,7 +187,7 @@ static inline int is_plain(PyObject *x) {
 static inline void *data(PyObject *x) { return PyArray_DATA(as_array(x)); }
 static inline ptrdiff_t size(PyObject *x) { return PyArray_SIZE(as_array(x)); }
 
-/* x, or a copy of it in C order. */
+/* x, or a copy of it in C order if it is not; a new reference. */
 static inline PyObject *plain_copy(PyObject *x) {
     return PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
                                             : PyArray_NewCopy(as_array(x), NPY_CORDER);

@@ -317,7 +317,7 @@ static int know(PyTypeObject *tensor, PyObject *counts, PyObject *sets, PyObject
 }
 
 /* Reads a table whose items are tuples; its length, or -1 with an error set. */
-#define READ_TABLE(Type, name, table)                                                              \
+#define READ_TABLE(Type, name)                                                                     \
     static int name##_table(Type **table, PyObject *from) {                                        \
         Py_ssize_t count = PyTuple_GET_SIZE(from);                                                 \
         *table = PyMem_Calloc((size_t)count + 1, sizeof(Type));                                    \
@@ -328,10 +328,10 @@ static int know(PyTypeObject *tensor, PyObject *counts, PyObject *sets, PyObject
                 return -1;                                                                         \
         return (int)count;                                                                         \
     }
-READ_TABLE(Expected, read_expected, table)
-READ_TABLE(Outside, read_outside, table)
-READ_TABLE(State, read_state, table)
-READ_TABLE(Step, read_step, table)
+READ_TABLE(Expected, read_expected)
+READ_TABLE(Outside, read_outside)
+READ_TABLE(State, read_state)
+READ_TABLE(Step, read_step)
 
 /* direct(program): a `DirectProgram` as something to call. */
 static PyObject *make_direct(PyObject *module, PyObject *args) {

@@ -13,8 +13,8 @@ static void release(Distances *all) {
     Py_CLEAR(all->y);
 }
 
-/* 0 without an error where NumPy has to do it. */
-static int are_distances(PyObject *const *x, Py_ssize_t count, PyObject *names, Distances *all) {
+/* Computes the distances; 0 without an error where NumPy has to do it. */
+static int find_distances(PyObject *const *x, Py_ssize_t count, PyObject *names, Distances *all) {
     PyObject *p = attribute(x, count, names, "p");
     *all = (Distances){.a = NULL};
     if (!p || !(PyLong_Check(p) || PyFloat_Check(p)) || PyFloat_AsDouble(p) != 2
@@ -58,7 +58,7 @@ static int are_distances(PyObject *const *x, Py_ssize_t count, PyObject *names, 
 KERNEL(cdist) {
     (void)module;
     Distances all;
-    if (count == 2 && are_distances(x, count, names, &all)) {
+    if (count == 2 && find_distances(x, count, names, &all)) {
         PyObject *y = Py_NewRef(all.y);
         release(&all);
         return y;
@@ -108,7 +108,7 @@ KERNEL(cdist_gradient) {
     (void)module;
     Distances all;
     PyObject *both = NULL;
-    if (count == 3 && PyArray_CheckExact(x[2]) && are_distances(x, count, names, &all)) {
+    if (count == 3 && PyArray_CheckExact(x[2]) && find_distances(x, count, names, &all)) {
         PyObject *g =
             same_shape(x[2], all.y) && PyArray_TYPE(as_array(x[2])) == PyArray_TYPE(as_array(all.y))
                 ? plain_copy(x[2])

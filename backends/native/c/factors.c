@@ -13,12 +13,6 @@ static int is_matrices(PyObject *x) {
         && (PyArray_TYPE(as_array(x)) == NPY_FLOAT || PyArray_TYPE(as_array(x)) == NPY_DOUBLE);
 }
 
-/* x in C order, a copy if it is not; a new reference. */
-static PyObject *in_rows(PyObject *x) {
-    return PyArray_ISCARRAY_RO(as_array(x)) ? Py_NewRef(x)
-                                            : PyArray_NewCopy(as_array(x), NPY_CORDER);
-}
-
 #define MATRIX_FUNCTIONS(T)                                                                        \
     /* Gaussian elimination with partial pivoting, a column at a time. NaN is the largest pivot.   \
      */                                                                                            \
@@ -178,7 +172,7 @@ static int as_systems(Systems *it, PyObject *x1, PyObject *x2, npy_intp *shape, 
 /* The solutions of systems; NULL without an error where a 0 is on a diagonal that divides. */
 static PyObject *solutions(Systems *it, PyObject *x1, PyObject *x2, const npy_intp *shape,
                            int axes) {
-    PyObject *left = in_rows(x1), *right = left ? in_rows(x2) : NULL, *y = NULL;
+    PyObject *left = plain_copy(x1), *right = left ? plain_copy(x2) : NULL, *y = NULL;
     if (right) {
         int is_single = PyArray_TYPE(as_array(left)) == NPY_FLOAT;
         ptrdiff_t matrices = it->matrix_step ? it->items : 1;

@@ -328,9 +328,7 @@ KERNEL(max_pool_gradient) {
         || !as_gradient(&it, &g, shape, x, count, names) || !same_shape(x[0], x[1]))
         return NUMPY_FALLBACK(max_pool_gradient);
     /* In C order, so that they are looked through at once. */
-    PyObject *at = PyArray_ISCARRAY_RO(as_array(x[1]))
-                     ? Py_NewRef(x[1])
-                     : PyArray_NewCopy(as_array(x[1]), NPY_CORDER);
+    PyObject *at = plain_copy(x[1]);
     if (!at)
         return NULL;
     PyObject *dx = NULL;

@@ -71,8 +71,7 @@ KERNEL(cross) {
         return NUMPY_FALLBACK(cross);
     PyObject *all[2] = {NULL, NULL};
     for (int i = 0; i < 2 && (!i || all[0]); i++)
-        all[i] = PyArray_ISCARRAY_RO(as_array(x[i])) ? Py_NewRef(x[i])
-                                                     : PyArray_NewCopy(as_array(x[i]), NPY_CORDER);
+        all[i] = plain_copy(x[i]);
     PyObject *y = all[1] ? new_array_of(type, PyArray_ITEMSIZE(as_array(x[0])),
                                         PyArray_NDIM(as_array(x[0])), PyArray_DIMS(as_array(x[0])))
                          : NULL;

@@ -114,8 +114,8 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
             require(~xp.any(x2 < 0), negative_power(x2.dtype))
         if is_complex(x1) and hasattr(xp, "complex128"):
             # An error of the logarithm grows with the exponent.
-            wide1, wide2 = xp.astype(x1, xp.complex128), xp.astype(x2, xp.complex128)
-            return xp.astype(xp.pow(wide1, wide2), x1.dtype)
+            wide = [xp.astype(x, xp.complex128, copy=False) for x in (x1, x2)]
+            return xp.astype(xp.pow(*wide), x1.dtype, copy=False)
         return xp.pow(x1, x2)
 
     def real(x: Any) -> Any:

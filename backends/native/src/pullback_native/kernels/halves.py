@@ -17,19 +17,8 @@ from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 #: results have the dtype of the first input, or are positions.
 IN_FLOAT32 = (
     *("sum", "mean", "prod", "max", "min", "vector_norm", "cumulative_sum", "cumulative_prod"),
-    *(
-        "cumulative_max",
-        "cumulative_min",
-        "top_k",
-        "segment_sum",
-        "linear_recurrence",
-        "place_along_axis",
-        "cdist",
-        "cdist_gradient",
-        "var",
-        "std",
-        "logsumexp",
-    ),
+    *("cumulative_max", "cumulative_min", "linear_recurrence", "top_k", "segment_sum"),
+    *("place_along_axis", "cdist", "cdist_gradient", "var", "std", "logsumexp"),
     *("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient"),
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient", "group_norm"),
     *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient", "segment_prod", "cross"),
@@ -87,9 +76,6 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
         first: Any = inputs[0]
         if attributes.get("dtype") is not None or first.size < least:
             return numpy(*inputs, **attributes)
-        ids = inputs[1] if op_name == "segment_sum" else None
-        if ids is not None and FEW_OF * ids.size < attributes["num_segments"]:
-            return numpy(*inputs, **attributes)  # it does not touch what stays 0
         dtype = first.dtype
         y: Any = kernel(
             *[
@@ -153,8 +139,20 @@ def rows_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., A
     return by_rows
 
 
+def segments_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of sums of segments; NumPy's does not touch the many that stay 0."""
+    other, numpy = in_float32(op_name, kernel), NUMPY_KERNELS[op_name]
+
+    def add(x: Array, ids: Array, **attributes: Any) -> Any:
+        is_sparse = FEW_OF * ids.size < attributes["num_segments"]
+        return (numpy if is_sparse else other)(x, ids, **attributes)
+
+    return may_decline(add) if declines(other) else add
+
+
 #: What makes kernels of these ops; `in_float32` makes those of others.
 MAKERS: dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]] = {
+    "segment_sum": segments_in_float32,
     **dict.fromkeys(REDUCED, reduced_in_float32),
     **dict.fromkeys(ROWS, rows_in_float32),
 }

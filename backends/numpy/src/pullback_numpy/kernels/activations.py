@@ -126,9 +126,14 @@ def _far_left(x: Array, y: Array) -> None:
     if not _all_above_subnormal(x):
         far = np.less(x, _SUBNORMAL)
         left = np.maximum(x[far], -1000)
-        # In float64: the error of the exponential comes in twice.
-        half = np.exp(left * x.dtype.type(0.5), dtype=np.float64)
+        half = _half_exponential(left)
         y[far] = half * left * half
+
+
+def _half_exponential(x: Array) -> Array:
+    """exp(x / 2) as a factor that comes in twice, and so with half of the error: in float64."""
+    half: Array = np.exp(x * x.dtype.type(0.5), dtype=np.float64)
+    return half
 
 
 def _selu(x: Array, y: Array) -> None:
@@ -194,8 +199,7 @@ def far_left_gradient(g: Array, x: Array, y: Array) -> None:
     if not _all_above_subnormal(x):
         far = np.less(x, _SUBNORMAL)
         left = np.maximum(x[far], -2000)  # exp(-1000) is 0 in every dtype
-        # In float64: the error of the exponential comes in twice.
-        half = np.exp(left * x.dtype.type(0.5), dtype=np.float64)
+        half = _half_exponential(left)
         y[far] = g[far] * half * (left + 1) * half
 
 
