@@ -138,6 +138,14 @@ typedef struct {
     Labels labels;
 } CrossEntropyArgs;
 
+/* The same for a probability of each class: of those given `kept`, and `spread` for each. */
+typedef struct {
+    const float *logits, *labels;
+    float *losses, *normalizers;
+    ptrdiff_t width;
+    float kept, spread;
+} DenseCrossEntropyArgs;
+
 typedef struct {
     const float *logits, *normalizers, *g;
     float *dlogits;

@@ -131,6 +131,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(softmax, SoftmaxArgs) X(log_softmax, SoftmaxArgs)                                           \
     X(softmax_gradient, SoftmaxGradientArgs) X(log_softmax_gradient, SoftmaxGradientArgs)         \
     X(cross_entropy, CrossEntropyArgs) X(cross_entropy_gradient, CrossEntropyGradientArgs)        \
+    X(dense_cross_entropy, DenseCrossEntropyArgs)                                                 \
     X(attention, AttentionArgs) X(attention_gradient, AttentionGradientArgs)                      \
     X(layer_norm, LayerNormArgs) X(layer_norm_gradient, LayerNormGradientArgs)                    \
     X(layer_norm_wide, LayerNormArgs) X(layer_norm_gradient_wide, LayerNormGradientArgs)          \

@@ -94,12 +94,13 @@ int run_loop(int loop, const void *args, ptrdiff_t count, ptrdiff_t grain, doubl
     Py_END_ALLOW_THREADS return 0;
 }
 
-/* In run.c, fused_make.c and kept.c. */
+/* In run.c, fused_make.c, kept.c, direct.c and chosen.c. */
 PyObject *run_by_name(PyObject *module, PyObject *const *x, Py_ssize_t given, PyObject *names);
 int add_fields(PyObject *module);
 int add_fused(PyObject *module);
 int add_kept(PyObject *module);
 int add_direct(PyObject *module);
+int add_chosen(PyObject *module);
 
 /* empty(shape): a new array of float32, for kernels written in Python. */
 static PyObject *empty(PyObject *module, PyObject *shape) {
@@ -226,7 +227,7 @@ static int fill(PyObject *module) {
     }
     import_array1(-1);
     return add_loops(module) || add_fields(module) || add_kernels(module) || add_fused(module)
-                || add_kept(module) || add_direct(module)
+                || add_kept(module) || add_direct(module) || add_chosen(module)
              ? -1
              : 0;
 }

@@ -295,6 +295,27 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Redu
     return unless(reduce_groups(x, &all, &how_many, terms, wide, at), y);
 }
 
+/* Elements of float32 that are converted before their sum in double. */
+#define MOST_CONVERTED 16384
+
+/* The same kernel for float32 in double, if `dtype` says so: as metrics add. NULL without an error
+ * for others. */
+static PyObject *in_double(KernelFunction kernel, PyObject *dtype, PyObject *const *x,
+                           Py_ssize_t count, PyObject *names) {
+    PyObject *all[4];
+    Py_ssize_t many = names ? PyTuple_GET_SIZE(names) : 0;
+    if (count != 1 || many > 3 || !dtype || !PyArray_DescrCheck(dtype) || !is_float32(x[0])
+        || ((PyArray_Descr *)dtype)->type_num != NPY_DOUBLE || size(x[0]) > MOST_CONVERTED)
+        return NULL;
+    PyArray_Descr *wide = PyArray_DescrFromType(NPY_DOUBLE);
+    all[0] = wide ? PyArray_CastToType(as_array(x[0]), wide, 0) : NULL;
+    for (Py_ssize_t i = 0; i < many; i++)
+        all[1 + i] = x[1 + i] == dtype ? Py_None : x[1 + i];
+    PyObject *y = all[0] ? kernel(NULL, all, 1, names) : NULL;
+    Py_XDECREF(all[0]);
+    return y;
+}
+
 #define REDUCTION(name, op, again, factor, mean)                                                   \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
@@ -305,6 +326,10 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Redu
                                   attribute(x, count, names, "keepdims"), &how, mean);             \
             if (y || PyErr_Occurred())                                                             \
                 return y && is_half(x[0]) ? narrowed_to(y, PyArray_TYPE(as_array(x[0]))) : y;      \
+        } else {                                                                                   \
+            PyObject *y = in_double(kernel_##name, dtype, x, count, names);                        \
+            if (y || PyErr_Occurred())                                                             \
+                return y;                                                                          \
         }                                                                                          \
         return NUMPY_FALLBACK(name);                                                               \
     }

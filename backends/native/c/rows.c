@@ -169,6 +169,47 @@ static int as_labels(PyObject *const *x, Py_ssize_t count, PyObject *names, Labe
     return !PyErr_Occurred();
 }
 
+/* New arrays of one number for each row of logits, in the shape without the last axis and with it;
+ * NULL with an error set. */
+static int new_for_classes(PyObject *logits, PyObject **losses, PyObject **normalizers) {
+    npy_intp shape[NPY_MAXDIMS];
+    int ndim = PyArray_NDIM(as_array(logits));
+    for (int i = 0; i < ndim; i++)
+        shape[i] = i < ndim - 1 ? PyArray_DIM(as_array(logits), i) : 1;
+    *losses = new_array(ndim - 1, shape);
+    *normalizers = new_array(ndim, shape);
+    return *losses && *normalizers;
+}
+
+/* Rows of few classes are no whole vectors: so many are NumPy's, which takes all rows at once. */
+#define FEW_CLASSES 32
+#define MANY_ROWS 128
+
+KERNEL(softmax_cross_entropy_with_logits) {
+    (void)module;
+    ptrdiff_t width = count == 2 ? last_width(x[0], attribute(x, count, names, "axis")) : 0;
+    if (!width || !is_plain(x[1]) || !same_shape(x[0], x[1])
+        || (width < FEW_CLASSES && size(x[0]) > MANY_ROWS * width))
+        return PLAIN_OR_NUMPY(softmax_cross_entropy_with_logits);
+    double smoothing = ATTRIBUTE(label_smoothing);
+    if (smoothing == -1 && PyErr_Occurred())
+        return NULL;
+    PyObject *losses, *normalizers;
+    if (new_for_classes(x[0], &losses, &normalizers)) {
+        DenseCrossEntropyArgs args = {.logits = data(x[0]),
+                                      .labels = data(x[1]),
+                                      .losses = data(losses),
+                                      .normalizers = data(normalizers),
+                                      .width = width,
+                                      .kept = (float)(1 - smoothing),
+                                      .spread = (float)(smoothing / (double)width)};
+        losses = unless(run_dense_cross_entropy(&args, size(losses), 1 + PIECE / width,
+                                                15 + 0.8 * (double)width),
+                        losses);
+    }
+    return pair(losses, normalizers);
+}
+
 KERNEL(sparse_softmax_cross_entropy_with_logits) {
     (void)module;
     Labels labels;
@@ -176,13 +217,9 @@ KERNEL(sparse_softmax_cross_entropy_with_logits) {
         PyErr_Clear();
         return NUMPY_FALLBACK(sparse_softmax_cross_entropy_with_logits);
     }
-    npy_intp shape[NPY_MAXDIMS];
-    int ndim = PyArray_NDIM(as_array(x[0]));
-    for (int i = 0; i < ndim; i++)
-        shape[i] = i < ndim - 1 ? PyArray_DIM(as_array(x[0]), i) : 1;
-    PyObject *losses = new_array(ndim - 1, shape), *normalizers = new_array(ndim, shape);
-    if (losses && normalizers) {
-        ptrdiff_t width = PyArray_DIM(as_array(x[0]), ndim - 1);
+    PyObject *losses, *normalizers;
+    if (new_for_classes(x[0], &losses, &normalizers)) {
+        ptrdiff_t width = PyArray_DIM(as_array(x[0]), PyArray_NDIM(as_array(x[0])) - 1);
         CrossEntropyArgs args = {.logits = data(x[0]),
                                  .losses = data(losses),
                                  .normalizers = data(normalizers),

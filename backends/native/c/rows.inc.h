@@ -148,6 +148,25 @@ LOOP(cross_entropy, CrossEntropyArgs) {
     }
 }
 
+/* A class of probability 0 adds 0, even where its logit is -inf. */
+LOOP(dense_cross_entropy, DenseCrossEntropyArgs) {
+    ptrdiff_t width = args->width;
+    float kept = args->kept, spread = args->spread;
+    for (ptrdiff_t row = from; row < to; row++) {
+        const float *restrict x = args->logits + row * width;
+        const float *restrict labels = args->labels + row * width;
+        float most = row_max(x, width), log_sum = logf(row_exp_sum(x, most, width));
+        double loss = 0.0;
+        _Pragma("omp simd reduction(+ : loss)")
+        for (ptrdiff_t i = 0; i < width; i++) {
+            float label = labels[i] * kept + spread, term = label * (log_sum - (x[i] - most));
+            loss += (double)(label == 0.0f ? 0.0f : term);
+        }
+        args->losses[row] = (float)loss;
+        args->normalizers[row] = most + log_sum;
+    }
+}
+
 LOOP(cross_entropy_gradient, CrossEntropyGradientArgs) {
     ptrdiff_t width = args->width;
     for (ptrdiff_t row = from; row < to; row++) {

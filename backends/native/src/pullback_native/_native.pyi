@@ -39,6 +39,20 @@ def fused(fallback: Callable[..., Any], /, *plan: Any) -> Callable[..., Any]:
 def direct(run: Callable[..., Any], /, *fields: Any) -> Callable[..., Any]:
     """What a call of a small program runs, from the fields of a `DirectProgram`."""
 
+def chosen(
+    many: Callable[..., Any],
+    few: Callable[..., Any] | None,
+    least: int,
+    plain: bool,
+    may_decline: bool,
+    /,
+) -> Callable[..., Any]:
+    """A kernel that calls `few` for fewer elements of its first array than `least`, else `many`.
+
+    Where `plain`, it calls `few` for all arrays in C order, too. It has the attribute
+    `may_decline`.
+    """
+
 def kept(
     kernel: Callable[..., Any], by_strips: Callable[..., Any], owner: Any, /
 ) -> Callable[..., Any]:

@@ -76,6 +76,7 @@ def namespace(op: Op) -> dict[str, Any]:
         "_align": general.align,
         "_alike": alike,
         "_general": general.call,
+        "_record_body": general.record_body,
         "_record": general_vjp.record,
         "_raise_explained": raise_explained,
         "_reject": reject,
@@ -371,9 +372,10 @@ def _draws(op: Op) -> bool:
 def _write_detour(source: Source, op: Op, tracked: str) -> None:
     """Writes the call of the body in place of a kernel without a rule, while a tape records."""
     if op.differentiable and not op.primitive and not op.rules:
+        call = _general(op).replace("_general", "_record_body") if op.fixed else _general(op)
         source.write(f"""
             if _RECORDING.count and ({tracked}):
-                {_general(op)}
+                {call}
         """)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback import errors
-from pullback._dispatch.arguments import dtype_remark, wrap_op_error
+from pullback._dispatch.arguments import canonicalize, dtype_remark, wrap_op_error
 from pullback._dispatch.bodies import run_body, without_residuals
 from pullback._dispatch.conversions import arrays_beside, converted, read_sequence
 from pullback._dispatch.convert import (
@@ -161,6 +161,33 @@ def call(op: Op, values: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
         return error.apply(op.function, given, attributes)
 
 
+def record_body(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
+    """Calls a composite without a rule, whose body is recorded, as `call` does.
+
+    Args:
+        op: an op with a fixed number of inputs.
+        inputs: tensors on one device; None for an input that is absent.
+        attributes: every attribute, as the caller passed it.
+    """
+    public = inputs[0]._device.backend.public_dtypes
+    operands = tuple([None if x is None else public[x._array.dtype] for x in inputs])
+    resolved = op.resolutions.get(operands)
+    # What is converted, moved or put into a trace has its way in `call`, and errors are told there.
+    if (
+        TRACES.count
+        or resolved is None
+        or [*map(id, resolved)] != [*map(id, operands)]
+        or "device" in attributes
+        or (op.joined and type(attributes[op.joined]) is not int)
+    ):
+        return call(op, inputs, attributes)
+    try:
+        canonical = canonicalize(op, inputs, attributes)
+    except Exception:
+        return call(op, inputs, attributes)
+    return _of_body(op, inputs, inputs, canonical)
+
+
 def is_closed(op: Op, values: Iterable[Any], attributes: Mapping[str, Any]) -> bool:
     """Returns whether a call runs the framework's code alone: it gets no objects of the user's."""
     if not op.own:
@@ -236,10 +263,7 @@ def _call(
         results = result if isinstance(result, (tuple, list)) else (result,)
         arrays = [tensor._array for tensor in results]
     else:
-        result = _new_handles(without_residuals(op, run_body(op, inputs, attributes)), flat)
-        if op.view:
-            _mark(result, flat[0])
-        return result if len(op.outputs) == 1 else named(op, result)
+        return _of_body(op, inputs, flat, attributes)
 
     count = len(op.outputs)
     tensors = [wrap(array, device) for array in arrays[:count]]
@@ -253,6 +277,16 @@ def _call(
     if op.view:
         _mark(tensors, flat[0])
     return tensors[0] if count == 1 else named(op, tensors)
+
+
+def _of_body(
+    op: Op, inputs: Sequence[Any], flat: Sequence[Any], attributes: Mapping[str, Any]
+) -> Any:
+    """The results of the body, in which a tape sees each op; `flat` has the inputs one by one."""
+    result = _new_handles(without_residuals(op, run_body(op, inputs, attributes)), flat)
+    if op.view:
+        _mark(result, flat[0])
+    return result if len(op.outputs) == 1 else named(op, result)
 
 
 def _over_joined(op: Op, x: Any, axes: Any, attributes: Mapping[str, Any]) -> Any:

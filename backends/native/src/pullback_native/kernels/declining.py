@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.plugins.records import Kernel, may_decline
+from pullback.plugins.records import Kernel
 from pullback_native import _native
 
 
 def declining(name: str) -> Kernel:
-    """The compiled kernel of an op, as a function that may decline calls."""
-    compiled = getattr(_native, name)
-
-    @may_decline
-    def kernel(*inputs: Any, **attributes: Any) -> Any:
-        return compiled(*inputs, **attributes)
-
-    return kernel
+    """The compiled kernel of an op, with the mark that it may decline calls."""
+    return _native.chosen(getattr(_native, name), None, 0, False, True)
 
 
 def _decline(*_: Any, **__: Any) -> Any:

@@ -33,6 +33,7 @@ IN_FLOAT32 = (
         "conv_input_gradient",
         "conv_kernel_gradient",
     ),
+    "softmax_cross_entropy_with_logits",
     *("matmul", "linear", "scaled_dot_product_attention"),
     *("sparse_softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_gradient"),
     *("batch_norm", "batch_norm_gradient", "batch_norm_inference"),
@@ -40,7 +41,7 @@ IN_FLOAT32 = (
 #: Those whose results but the first stay in float32, as the gradient takes them.
 _WITH_STATISTICS = (
     *("layer_norm", "rms_norm", "batch_norm", "scaled_dot_product_attention"),
-    "sparse_softmax_cross_entropy_with_logits",
+    *("softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_with_logits"),
 )
 
 
@@ -74,7 +75,7 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
 
     def wide(*inputs: Array | None, **attributes: Any) -> Any:
         first: Any = inputs[0]
-        if attributes.get("dtype") is not None or first.size < least:
+        if attributes.get("dtype") is not None:
             return numpy(*inputs, **attributes)
         dtype = first.dtype
         y: Any = kernel(
@@ -93,7 +94,10 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
             for i, one in enumerate(y)
         )
 
-    return may_decline(wide) if declines(kernel) or declines(numpy) else wide
+    declining = declines(kernel) or declines(numpy)
+    if least:
+        return _native.chosen(wide, numpy, least, False, declining)
+    return may_decline(wide) if declining else wide
 
 
 def reduced_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Array], Any]:
@@ -223,8 +227,6 @@ def function_in_float32(
         return astype(function(astype(x, dtype=FLOAT32)), dtype=x.dtype)
 
     def kernel(x: Array) -> Any:
-        if x.size < WORTH_A_COPY or (leads and x.flags.c_contiguous):
-            return other(x)
         if x.size <= threads.PIECE or not x.flags.c_contiguous:
             return computed(x)
         y = np.empty(x.shape, x.dtype)
@@ -236,4 +238,4 @@ def function_in_float32(
         threads.over(write, x.size)
         return y
 
-    return kernel
+    return _native.chosen(kernel, other, WORTH_A_COPY, leads, False)
