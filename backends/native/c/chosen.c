@@ -9,7 +9,7 @@ typedef struct {
     PyObject_HEAD vectorcallfunc call;
     PyObject *few, *many;
     Py_ssize_t least; /* of fewer elements it is `few` */
-    char plain;       /* or of all arrays in C order */
+    char plain;       /* or of all arrays without gaps */
     char may_decline;
 } Chosen;
 
@@ -20,8 +20,7 @@ static PyObject *choose(PyObject *self, PyObject *const *x, size_t given, PyObje
     PyObject *function = chosen->many;
     if (chosen->few && PyVectorcall_NARGS(given) && PyArray_Check(x[0])) {
         PyArrayObject *first = as_array(x[0]);
-        if (PyArray_SIZE(first) < chosen->least
-            || (chosen->plain && PyArray_IS_C_CONTIGUOUS(first)))
+        if (PyArray_SIZE(first) < chosen->least || (chosen->plain && PyArray_ISONESEGMENT(first)))
             function = chosen->few;
     }
     return PyObject_Vectorcall(function, x, given, names);

@@ -68,7 +68,8 @@ INLINE double exp64_parts(double x, double *low, double *high) {
 
 INLINE double exp64(double x) {
     double low, high, e = exp64_parts(x, &low, &high);
-    return e * low * high;
+    /* 0 by a factor of 0, as in exp32. */
+    return e * low * (x < -746.0 ? 0.0 : high);
 }
 
 /* exp(x) for x <= 0, where results below 2^-1022 may be 0. */

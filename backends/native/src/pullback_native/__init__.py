@@ -74,7 +74,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "cdist", "cdist_gradient", "ctc_loss", "ctc_loss_gradient", "cumulative_prod",
             "cumulative_sum", "group_norm", "group_norm_gradient", "layer_norm",
             "layer_norm_gradient", "linear_recurrence", "log_softmax", "log_softmax_gradient",
-            "logsumexp", "max", "mean", "min", "place_along_axis",
+            "logsumexp", "matrix_norm", "max", "mean", "min", "place_along_axis",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
             "adaptive_avg_pool", "adaptive_max_pool",
             "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",

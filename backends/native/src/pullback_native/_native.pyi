@@ -49,7 +49,7 @@ def chosen(
 ) -> Callable[..., Any]:
     """A kernel that calls `few` for fewer elements of its first array than `least`, else `many`.
 
-    Where `plain`, it calls `few` for all arrays in C order, too. It has the attribute
+    Where `plain`, it calls `few` for all arrays without gaps, too. It has the attribute
     `may_decline`.
     """
 

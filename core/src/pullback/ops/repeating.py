@@ -139,12 +139,12 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, axis: int | None = None)
     ([1, 1, 2, 2], [1, 1, 1, 2])
     """
     x = from_any(x)
+    if isinstance(repeats, int):
+        return _repeated_alike(x, repeats, axis)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = canonical_axis(axis, x.ndim)
     size = x.shape[axis]
-    if isinstance(repeats, int):
-        return _repeated_alike(x, repeats, axis)
     times = from_any(repeats, None, x.device)
     if times.size and not dtypes.kind(times.dtype) <= dtypes.INT:
         raise errors.DTypeError(f"repeat: repeats must be integers, got {times.dtype}")
@@ -163,15 +163,19 @@ def repeat(x: TensorLike, repeats: int | TensorLike, /, axis: int | None = None)
     return take(x, indices.to(x.device), axis=axis)
 
 
-def _repeated_alike(x: Tensor, count: int, axis: int) -> Tensor:
-    """x with every slice along the axis repeated `count` times."""
+def _repeated_alike(x: Tensor, count: int, axis: int | None) -> Tensor:
+    """x with every slice along the axis repeated `count` times; every element for None."""
+    before: Shape = ()
+    size, after = x.size, before
+    if axis is not None:
+        shape = x.shape
+        axis = canonical_axis(axis, len(shape))
+        before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
     if count < 0:
         raise errors.InputValueError(f"repeat: repeats must not be negative, got {count}")
-    apart = reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
-    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
-    merged = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
+    apart = broadcast_to(reshape(x, (*before, size, 1, *after)), (*before, size, count, *after))
     # A copy even of all slices once, which may be written into.
-    return reshape(broadcast_to(apart, shape), merged).__copy__()
+    return reshape(apart, (*before, size * count, *after)).__copy__()
 
 
 answer_calls(sys.modules[__name__])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.plugins.records import Kernel
+from pullback.plugins.records import Kernel, may_decline
 from pullback_native import _native
+from pullback_native.loops import Array
+from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 
 def declining(name: str) -> Kernel:
@@ -17,7 +19,25 @@ def _decline(*_: Any, **__: Any) -> Any:
     return NotImplemented
 
 
+@may_decline
+def _matrix_norm(x: Array, *, keepdims: bool, ord: Any) -> Any:
+    """The root of the sum of all squares, which is the norm of a vector."""
+    if ord != "fro" or x.ndim < 2:
+        return NotImplemented
+    return _native.vector_norm(x, axis=(x.ndim - 2, x.ndim - 1), keepdims=keepdims, ord=2)
+
+
+def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: Any) -> Any:
+    """The norms that are not one pass over squares: that of order 1 is a sum."""
+    if ord == 1 and x.dtype.kind == "f":
+        return _native.sum(_native.abs(x), axis=axis, keepdims=keepdims, dtype=None)
+    return NUMPY_KERNELS["vector_norm"](x, axis=axis, keepdims=keepdims, ord=ord)
+
+
 _NAMES = ("lu_solve", "rsqrt", "soft_shrink", "solve_triangular")
 #: What the compiled kernels hand calls over to.
-FALLBACKS: dict[str, Kernel] = dict.fromkeys(_NAMES, _decline)
-KERNELS: dict[str, Kernel] = {name: declining(name) for name in (*_NAMES, "celu")}
+FALLBACKS: dict[str, Kernel] = {**dict.fromkeys(_NAMES, _decline), "vector_norm": _vector_norm}
+KERNELS: dict[str, Kernel] = {
+    "matrix_norm": _matrix_norm,
+    **{name: declining(name) for name in (*_NAMES, "celu")},
+}

@@ -23,10 +23,13 @@ IN_FLOAT32 = (
     *("layer_norm", "layer_norm_gradient", "rms_norm", "rms_norm_gradient", "group_norm"),
     *("group_norm_gradient", "ctc_loss", "ctc_loss_gradient", "segment_prod", "cross"),
     *(
+        "adaptive_avg_pool",
+        "adaptive_max_pool",
         "avg_pool",
         "avg_pool_gradient",
         "max_pool",
         "max_pool_gradient",
+        "max_pool_with_indices",
         "resize",
         "resize_gradient",
         "conv",
@@ -34,7 +37,7 @@ IN_FLOAT32 = (
         "conv_kernel_gradient",
     ),
     "softmax_cross_entropy_with_logits",
-    *("matmul", "linear", "scaled_dot_product_attention"),
+    *("matmul", "linear", "matrix_norm", "scaled_dot_product_attention"),
     *("sparse_softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_gradient"),
     *("batch_norm", "batch_norm_gradient", "batch_norm_inference"),
 )
@@ -49,8 +52,8 @@ _WITH_STATISTICS = (
 REDUCED = ("sum", "mean", "prod", "max", "min", "vector_norm")
 #: Those of rows, which are widened piece by piece where they lie in rows.
 ROWS = ("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient")
-#: Elements of a piece.
-_PIECE = 1 << 14
+#: Elements of a piece, and of a row that is not shorter than a vector.
+_PIECE, _SHORT_ROW = 1 << 14, 12
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
 OF_NUMPY = ("reciprocal", "atan2", "count_nonzero", "vecdot")
 #: Ops that combine elements with others at some positions.
@@ -68,21 +71,26 @@ FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "
 IN_DOUBLE = ("cosh", "exp2", "log", "log10", "log1p", "log2", "sinh")
 
 
+def _as_float32(x: Array) -> Array:
+    """x in float32; elements that are repeated are converted once."""
+    if x.size < WORTH_A_COPY or x.flags.c_contiguous or 0 not in x.strides:
+        return _native.astype(x, dtype=FLOAT32)
+    own = x[tuple([slice(None) if step else slice(1) for step in x.strides])]
+    return np.broadcast_to(_native.astype(own, dtype=FLOAT32), x.shape)
+
+
 def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Callable[..., Any]:
     """A kernel for 16-bit floats, of one for float32; NumPy's for fewer elements than `least`."""
-    numpy, astype = NUMPY_KERNELS[op_name], _native.astype
+    numpy, astype = NUMPY_KERNELS.get(op_name), _native.astype
     narrowed = 1 if op_name in _WITH_STATISTICS else 9  # of its results
 
     def wide(*inputs: Array | None, **attributes: Any) -> Any:
         first: Any = inputs[0]
-        if attributes.get("dtype") is not None:
+        if numpy is not None and attributes.get("dtype") is not None:
             return numpy(*inputs, **attributes)
         dtype = first.dtype
         y: Any = kernel(
-            *[
-                astype(x, dtype=FLOAT32) if x is not None and x.dtype == dtype else x
-                for x in inputs
-            ],
+            *[_as_float32(x) if x is not None and x.dtype == dtype else x for x in inputs],
             **attributes,
         )
         if y is NotImplemented:
@@ -94,7 +102,7 @@ def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Call
             for i, one in enumerate(y)
         )
 
-    declining = declines(kernel) or declines(numpy)
+    declining = declines(kernel) or (numpy is not None and declines(numpy))
     if least:
         return _native.chosen(wide, numpy, least, False, declining)
     return may_decline(wide) if declining else wide
@@ -115,6 +123,8 @@ def reduced_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Ar
 def rows_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The same of an op along an axis: many rows are widened piece by piece."""
     other, astype = in_float32(op_name, kernel), _native.astype
+    # Of rows that are no whole vector NumPy's kernels take all as columns.
+    short = kernel if op_name.endswith("_gradient") else NUMPY_KERNELS[op_name]
 
     def by_rows(*inputs: Array, axis: int, **attributes: Any) -> Any:
         first = inputs[0]
@@ -130,10 +140,11 @@ def rows_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., A
             return other(*inputs, axis=axis, **attributes)
         y = np.empty(shape, dtype)
         target, *sources = (x.reshape(-1, shape[-1]) for x in (y, *inputs))
+        compute = short if shape[-1] < _SHORT_ROW else kernel
 
         def write(rows: slice) -> None:
             wide = [astype(x[rows], dtype=FLOAT32) for x in sources]
-            target[rows] = astype(kernel(*wide, axis=1, **attributes), dtype=dtype)
+            target[rows] = astype(compute(*wide, axis=1, **attributes), dtype=dtype)
 
         many, step = len(target), _PIECE // shape[-1]
         pieces = [slice(i, i + step) for i in range(0, many, step)]
@@ -227,6 +238,8 @@ def function_in_float32(
         return astype(function(astype(x, dtype=FLOAT32)), dtype=x.dtype)
 
     def kernel(x: Array) -> Any:
+        if x.flags.f_contiguous and x.ndim > 1 and not x.flags.c_contiguous:
+            return kernel(x.T).T
         if x.size <= threads.PIECE or not x.flags.c_contiguous:
             return computed(x)
         y = np.empty(x.shape, x.dtype)

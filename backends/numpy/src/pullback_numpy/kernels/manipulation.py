@@ -36,6 +36,10 @@ def _broadcast_to(x: Array, *, shape: Sizes) -> Array:
         # The latter is an error; an assignment would drop axes of size 1 in front.
         return np.broadcast_to(x, shape)
     result = np.empty(shape, x.dtype)
+    if x.ndim and x.shape[-1] == 1 < shape[-1] <= _SHORT:
+        for i in range(shape[-1]):
+            result[..., i] = x[..., 0]
+        return result
     result[...] = x
     return result
 

@@ -179,7 +179,7 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: int | float | str 
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in ("nuc", 2, -2):
-        sizes = svdvals(x)
+        sizes = svdvals(widened(x))
     else:
         sizes = sum(widened(abs(x)), axis=-1 if ord in (_INF, -_INF) else -2)
     if ord == "nuc":
