@@ -170,6 +170,7 @@ def _matmul_groups(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
 # The gradient with respect to the images -------------------------------------------------------
 
 
+@remembered
 def _normalize_input_gradient(
     shapes: tuple[Shape, ...], *, input_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:
@@ -256,6 +257,7 @@ def _exchange_channels(kernel: Tensor, groups: int) -> Tensor:
 # The gradient with respect to the kernel -------------------------------------------------------
 
 
+@remembered
 def _normalize_kernel_gradient(
     shapes: tuple[Shape, ...], *, kernel_shape: Shape, **attributes: Any
 ) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback import errors
 from pullback._dispatch import op
+from pullback._once import remembered
 from pullback.dtypes import real_floating
 from pullback.ops.nn.convolution import canonical_convolution, conv_input_gradient
 from pullback.ops.nn.windows import (
@@ -23,11 +24,13 @@ from pullback.tensor import Tensor
 __all__ = ["conv_transpose"]
 
 
+@remembered
 def _transposed_image(
-    x: Shape, kernel: Shape, strides: Sizes, padding: Padding, output_padding: Sizes,
+    shapes: tuple[Shape, Shape], *, strides: Sizes, padding: Padding, output_padding: Sizes | None,
     dilation: Sizes, groups: int, data_format: DataFormat,
 ) -> tuple[Shape, dict[str, Any]]:  # fmt: skip
     """The shape of the result, and the attributes of the convolution whose gradient it is."""
+    x, kernel = shapes
     check_format(data_format)
     if len(x) < 3 or len(kernel) != len(x) or channels_of(x, data_format) != kernel[-1]:
         raise errors.ShapeError(
@@ -76,7 +79,7 @@ def _transposed_image(
 
 def _transposed_shape(x: Shape, kernel: Shape, **attributes: Any) -> Shape:
     """Images with the sizes from which a convolution would make those of x."""
-    return _transposed_image(x, kernel, **attributes)[0]
+    return _transposed_image((x, kernel), **attributes)[0]
 
 
 @op(shape=_transposed_shape, dtype=real_floating, accuracy=ACCUMULATED)
@@ -112,6 +115,7 @@ def conv_transpose(
     [[[1.0], [1.0], [1.0], [1.0]]]
     """
     shape, attributes = _transposed_image(
-        x.shape, kernel.shape, strides, padding, output_padding, dilation, groups, data_format
-    )
+        (x.shape, kernel.shape), strides=strides, padding=padding, output_padding=output_padding,
+        dilation=dilation, groups=groups, data_format=data_format,
+    )  # fmt: skip
     return conv_input_gradient(x, kernel, input_shape=shape, **attributes)
