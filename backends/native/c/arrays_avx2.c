@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "job.h"
 #ifdef PULLBACK_VARIANTS
-#pragma GCC target("avx2,fma,bmi,bmi2")
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
 #define TABLE loops_avx2
 #include "arrays.inc.h"
 #endif

@@ -38,7 +38,7 @@
     X(segment_sum) X(scatter_add) X(take) X(take_along_axis) X(place_along_axis)                  \
     X(reshape) X(concat)                                                                          \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
-    X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(xlogy) X(group_norm) X(scatter_max)    \
+    X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(slope_quotient) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
     X(negative_log_likelihood_of_classes) X(gamma_density) X(regularized_gamma)                                                         \
     X(max_pool) X(max_pool_gradient) X(avg_pool) X(avg_pool_gradient) X(lu_factor) X(lu_solve)    \
@@ -127,6 +127,7 @@ PyObject *narrowed_to(PyObject *x, int type);
 typedef struct {
     int single, wide, int32, int64;
     double cost;
+    int bits; /* of 16-bit floats as they are; 0, the number of exp, where there is none */
 } Family;
 #define NO_LOOP (-1)
 

@@ -85,6 +85,8 @@ BINARY64(logaddexp2, logaddexp2_64(a, b))
 BINARY64(squared_error, (a - b) * (a - b))
 BINARY64(mish_gradient, a *mish64_slope(b))
 BINARY64(pow, pow64(a, b))
+/* Of two zeros, and of 0 and NaN, it is 0: nothing comes from there. */
+BINARY64(slope_quotient, (a == 0.0) & (a / b != a / b) ? a : a / b)
 BINARY64(prelu, a > 0.0 ? a : a * b)
 BINARY64(xlogy, (a == 0.0) & (b == b) ? 0.0 : a * log64(b))
 BINARY64(floor_divide, floor(a / b))

@@ -40,6 +40,7 @@ INLINE float cross_entropy32(float x, float z) {
     float certain = wrong == 0.0f ? 0.0f : wrong * size;
     return certain + log1p_unit(exp32(-size));
 }
+BINARY(slope_quotient, (a == 0.0f) & (a / b != a / b) ? a : a / b)
 BINARY(prelu, a > 0.0f ? a : a * b)
 BINARY(sigmoid_cross_entropy, cross_entropy32(a, b))
 

@@ -63,6 +63,9 @@
     EXACT_WITH_NUMBER(maximum_number, type, T, a < b ? b : a)                                      \
     EXACT_WITH_NUMBER(minimum_number, type, T, b < a ? b : a)
 
+/* Signs of 16-bit floats are bits. */
+EXACT_UNARY(negative, half, uint16_t, x ^ 0x8000)
+EXACT_UNARY(abs, half, uint16_t, x & 0x7fff)
 EXACT(float64, double, double)
 EXACT_UNARY(abs, float64, double, fabs(x))
 EXACT_UNARY(sqrt, float64, double, sqrt(x))

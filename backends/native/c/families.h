@@ -10,6 +10,10 @@
 #define OF_NUMBERS(name, double_loop, cost)                                                        \
     (&(const Family){LOOP_##name, LOOP_##double_loop, LOOP_##name##_int32, LOOP_##name##_int64,    \
                      cost})
+/* The same with a loop of the bits of 16-bit floats. */
+#define OF_SIGNS(name, cost)                                                                       \
+    (&(const Family){LOOP_##name, LOOP_##name##_float64, LOOP_##name##_int32, LOOP_##name##_int64, \
+                     cost, LOOP_##name##_half})
 /* In double for all floats. */
 #define IN_DOUBLE(name, cost) (&(const Family){NO_LOOP, LOOP_##name##_wide, NO_LOOP, NO_LOOP, cost})
 

@@ -14,6 +14,10 @@ INLINE float widened_half(uint16_t half) {
 
 INLINE void widen_halves(const uint16_t *restrict x, ptrdiff_t count, float *restrict y) {
     ptrdiff_t i = 0;
+#ifdef __AVX512F__
+    for (; i + 16 <= count; i += 16)
+        _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + i))));
+#endif
 #ifdef __F16C__
     for (; i + 8 <= count; i += 8)
         _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));

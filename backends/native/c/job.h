@@ -26,6 +26,8 @@ enum { NO_MEMORY = 1, NOT_FINITE = 2 };
 
 /* Elements of 16 bits that are widened at a time before they are reduced. */
 #define WIDENED_PIECE 16384
+/* So many columns of them are added in place of that. */
+#define WIDE_COLUMNS 128
 
 /* A loop with its arguments, without their type. */
 typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
@@ -57,6 +59,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(power_half##wide, UnaryArgs) X(power_minus_half##wide, UnaryArgs)                           \
     X(squared_error##wide, BinaryArgs) X(nextafter##wide, BinaryArgs)                             \
     X(sigmoid_cross_entropy##wide, BinaryArgs) X(prelu##wide, BinaryArgs)                         \
+    X(slope_quotient##wide, BinaryArgs)                                                           \
     X(huber_loss##wide, BinaryArgs) X(leaky_relu_gradient##wide, BinaryArgs)                      \
     X(elu_gradient##wide, BinaryArgs) X(gelu_exact_gradient##wide, BinaryArgs)                    \
     X(gelu_tanh_gradient##wide, BinaryArgs) X(relu_gradient##wide, BinaryArgs)                    \
@@ -90,7 +93,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
 /* The loops of arrays.inc.h. */
 #define ARRAY_LOOPS(X)                                                                            \
-    FOLD_LOOPS(X, float32) FOLD_LOOPS(X, float64) X(fold_halves, HalfFoldArgs)                    \
+    FOLD_LOOPS(X, float32) FOLD_LOOPS(X, float64) X(sum_halves, FoldArgs) X(fold_halves, HalfFoldArgs)                    \
     X(running_sum_float32, ScanArgs) X(running_sum_float64, ScanArgs)                             \
     X(running_prod_float32, ScanArgs) X(running_prod_float64, ScanArgs)                           \
     X(top_float32, TopArgs) X(top_float64, TopArgs) X(top_int32, TopArgs) X(top_int64, TopArgs)   \
@@ -114,7 +117,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
 /* Those of loops.inc.h. */
 #define ELEMENT_LOOPS(X)                                                                          \
-    FLOAT_LOOPS(X, ) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
+    FLOAT_LOOPS(X, ) X(negative_half, UnaryArgs) X(abs_half, UnaryArgs) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
     X(sqrt, UnaryArgs) X(floor, UnaryArgs) X(ceil, UnaryArgs) X(trunc, UnaryArgs)                 \
     X(round, UnaryArgs) X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs)         \
     X(divide, BinaryArgs) X(maximum_number, NumberArgs) X(minimum_number, NumberArgs)             \

@@ -172,7 +172,8 @@ static int reduce_groups(PyObject *array, Groups *all, const Reduction *how, dou
         ptrdiff_t rows = last >= 0 ? all->size[last] : 1;
         ptrdiff_t width = inner < 1024 ? inner : 1024, blocks = (inner + 1023) / 1024;
         ptrdiff_t grain = PIECE / width < 64 ? 64 : PIECE / width;
-        grain = half ? WIDENED_PIECE / width : grain;
+        int adds_columns = loop == LOOP_sum_float32 && inner >= WIDE_COLUMNS;
+        grain = half && !adds_columns ? WIDENED_PIECE / width : grain;
         ptrdiff_t pieces = (rows + grain - 1) / grain, unit = (rows < grain ? rows : grain) * width;
         int direct = pieces == 1 && !more && !held;
         FoldArgs args = {.x = x,
@@ -316,12 +317,17 @@ static PyObject *in_double(KernelFunction kernel, PyObject *dtype, PyObject *con
     return y;
 }
 
+/* True of the dtype that an array has. */
+static int is_own(PyObject *dtype, PyObject *x) {
+    return PyArray_CheckExact(x) && dtype == (PyObject *)PyArray_DESCR(as_array(x));
+}
+
 #define REDUCTION(name, op, again, factor, mean)                                                   \
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         static const Reduction how = {LOOP_##op##_float32, LOOP_##op##_float64, again, factor};    \
         PyObject *dtype = attribute(x, count, names, "dtype");                                     \
-        if (count == 1 && (!dtype || dtype == Py_None)) {                                          \
+        if (count == 1 && (!dtype || dtype == Py_None || is_own(dtype, x[0]))) {                   \
             PyObject *y = reduced(x[0], attribute(x, count, names, "axis"),                        \
                                   attribute(x, count, names, "keepdims"), &how, mean);             \
             if (y || PyErr_Occurred())                                                             \

@@ -21,10 +21,10 @@
 /* Called, not copied into each caller: the loops below are the same for all. */
 #define PART static __attribute__((noinline))
 
-/* For an op: the dtype T of x, and A in which it is reduced; the result of nothing; what an element
- * x is there; what two of them, a and b, are together; the number y that is stored for the result
- * a. */
-#define FOLD(op, T, A, START, TERM, JOIN, FINISH)                                                  \
+/* For an op: the dtype T of x, A in which it is reduced, and P in which results of parts are
+ * stored; the result of nothing; what an element x is there; what two of them, a and b, are
+ * together; the number y that is stored for the result a. */
+#define FOLD(op, T, A, P, START, TERM, JOIN, FINISH)                                               \
     INLINE A term_##op(T x) { return TERM; }                                                       \
     INLINE A join_##op(A a, A b) { return JOIN; }                                                  \
     INLINE void few_##op(const T *x, ptrdiff_t rows, ptrdiff_t stride, ptrdiff_t columns,          \
@@ -162,7 +162,7 @@
             else                                                                                   \
                 columns_##op(begin, some, inner, columns, total);                                  \
             if (args->partial) {                                                                   \
-                A *partial = (A *)args->partial + (outer * pieces + piece) * inner + column;       \
+                P *partial = (P *)args->partial + (outer * pieces + piece) * inner + column;       \
                 for (ptrdiff_t i = 0; i < columns; i++)                                            \
                     partial[i] = total[i];                                                         \
             } else {                                                                               \
@@ -185,17 +185,19 @@
 EXTREMES(float32, float)
 EXTREMES(float64, double)
 
-FOLD(sum_float32, float, double, -0.0, (double)x, a + b, (float)(a * args->factor))
-FOLD(sum_float64, double, double, -0.0, x, a + b, a / args->count)
-FOLD(prod_float32, float, double, 1.0, (double)x, a *b, (float)a)
-FOLD(prod_float64, double, double, 1.0, x, a *b, a)
-FOLD(max_float32, float, float, -INFINITY, x, greater_float32(a, b), a)
-FOLD(max_float64, double, double, -INFINITY, x, greater_float64(a, b), a)
-FOLD(min_float32, float, float, INFINITY, x, less_float32(a, b), a)
-FOLD(min_float64, double, double, INFINITY, x, less_float64(a, b), a)
+FOLD(sum_float32, float, double, double, -0.0, (double)x, a + b, (float)(a * args->factor))
+FOLD(sum_float64, double, double, double, -0.0, x, a + b, a / args->count)
+/* Of numbers that were 16-bit floats, whose sums are rounded to these. */
+FOLD(sum_halves, float, float, double, -0.0f, x, a + b, (float)(a * args->factor))
+FOLD(prod_float32, float, double, double, 1.0, (double)x, a *b, (float)a)
+FOLD(prod_float64, double, double, double, 1.0, x, a *b, a)
+FOLD(max_float32, float, float, float, -INFINITY, x, greater_float32(a, b), a)
+FOLD(max_float64, double, double, double, -INFINITY, x, greater_float64(a, b), a)
+FOLD(min_float32, float, float, float, INFINITY, x, less_float32(a, b), a)
+FOLD(min_float64, double, double, double, INFINITY, x, less_float64(a, b), a)
 /* The root of the sum of squares: those of float32 do not overflow in double precision. */
-FOLD(norm_float32, float, double, 0.0, (double)x *(double)x, a + b, (float)sqrt(a))
-FOLD(norm_float64, double, double, 0.0, x *x, a + b, sqrt(a))
+FOLD(norm_float32, float, double, double, 0.0, (double)x *(double)x, a + b, (float)sqrt(a))
+FOLD(norm_float64, double, double, double, 0.0, x *x, a + b, sqrt(a))
 
 /* 16-bit floats, widened in pieces that stay in the cache. */
 INLINE void widen_piece(const HalfFoldArgs *args, ptrdiff_t at, ptrdiff_t count, float *y) {
@@ -209,21 +211,65 @@ INLINE void widen_piece(const HalfFoldArgs *args, ptrdiff_t at, ptrdiff_t count,
         y[i] = as_float((int32_t)((uint32_t)x[i] << 16));
 }
 
+/* Reduces a widened piece of `count` results. A sum in float32 that is not finite is taken again in
+ * double precision, which has room for the largest bfloat16. */
+INLINE void fold_piece(const HalfFoldArgs *args, const FoldArgs *part, ptrdiff_t many) {
+    int is_sum = args->loop == LOOP_sum_float32;
+    TABLE[is_sum ? LOOP_sum_halves : args->loop](0, many, part);
+    int finite = 1;
+    for (ptrdiff_t i = 0; is_sum && i < many * part->inner; i++)
+        finite &= isfinite(part->partial ? ((const double *)part->partial)[i]
+                                         : ((const float *)part->y)[i]);
+    if (!finite)
+        TABLE[args->loop](0, many, part);
+}
+
+/* The sums of many columns: of LEVEL rows in float32, and of these in double precision, which is
+ * what rows are added in whose sums are not finite. */
+static void add_wide_columns(const HalfFoldArgs *args, ptrdiff_t begin, ptrdiff_t rows,
+                             ptrdiff_t columns, double *restrict sums) {
+    float room[4 * COLUMNS], level[COLUMNS];
+    const ptrdiff_t inner = args->fold.inner;
+    start_sum_float32(sums, columns);
+    for (ptrdiff_t first = 0; first < rows; first += LEVEL) {
+        ptrdiff_t last = rows - first < LEVEL ? rows : first + LEVEL;
+        int finite = 1;
+        start_sum_halves(level, columns);
+        for (ptrdiff_t row = first; row < last; row += 4) {
+            ptrdiff_t some = last - row < 4 ? last - row : 4;
+            for (ptrdiff_t i = 0; i < some; i++)
+                widen_piece(args, begin + (row + i) * inner, columns, room + i * columns);
+            rows_sum_halves(room, some, columns, columns, level);
+        }
+        for (ptrdiff_t i = 0; i < columns; i++)
+            finite &= isfinite(level[i]) != 0;
+        for (ptrdiff_t i = 0; finite && i < columns; i++)
+            sums[i] += (double)level[i];
+        for (ptrdiff_t row = first; !finite && row < last; row++) {
+            widen_piece(args, begin + row * inner, columns, room);
+            rows_sum_float32(room, 1, columns, columns, sums);
+        }
+    }
+}
+
 LOOP(fold_halves, HalfFoldArgs) {
     const FoldArgs *fold = &args->fold;
     ptrdiff_t rows = fold->rows, inner = fold->inner, blocks = fold->blocks;
     float room[WIDENED_PIECE];
+    double sums[COLUMNS];
+    const int wide = args->loop == LOOP_sum_float32 && inner >= WIDE_COLUMNS;
     FoldArgs part = *fold;
     part.x = room;
     part.pieces = part.blocks = 1;
-    if (blocks == 1 && fold->pieces == 1) {
-        ptrdiff_t item = rows * inner, most = WIDENED_PIECE / item;
+    if (!wide && blocks == 1 && fold->pieces == 1) {
+        ptrdiff_t item = rows * inner, most = WIDENED_PIECE / 2 / item;
+        most = most ? most : 1;
         for (ptrdiff_t unit = from; unit < to;) {
             ptrdiff_t many = to - unit < most ? to - unit : most;
             widen_piece(args, unit * item, many * item, room);
             part.y = fold->partial ? NULL : (float *)fold->y + unit * inner;
             part.partial = fold->partial ? (char *)fold->partial + unit * inner * args->item : NULL;
-            TABLE[args->loop](0, many, &part);
+            fold_piece(args, &part, many);
             unit += many;
         }
         return;
@@ -234,17 +280,27 @@ LOOP(fold_halves, HalfFoldArgs) {
         ptrdiff_t some = rows - first < fold->piece_rows ? rows - first : fold->piece_rows;
         ptrdiff_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;
         ptrdiff_t begin = (outer * rows + first) * inner + column;
+        ptrdiff_t to_piece = (outer * fold->pieces + piece) * inner + column;
+        if (wide) {
+            add_wide_columns(args, begin, some, columns, sums);
+            for (ptrdiff_t i = 0; i < columns; i++)
+                if (fold->partial)
+                    ((double *)fold->partial)[to_piece + i] = sums[i];
+                else
+                    ((float *)fold->y)[outer * inner + column + i] =
+                        finish_sum_float32(sums[i], fold);
+            continue;
+        }
         if (blocks == 1)
             widen_piece(args, begin, some * inner, room);
         else
             for (ptrdiff_t row = 0; row < some; row++)
                 widen_piece(args, begin + row * inner, columns, room + row * columns);
-        ptrdiff_t to_piece = (outer * fold->pieces + piece) * inner + column;
         part.rows = part.piece_rows = some;
         part.inner = columns;
         part.y = fold->partial ? NULL : (float *)fold->y + outer * inner + column;
         part.partial = fold->partial ? (char *)fold->partial + to_piece * args->item : NULL;
-        TABLE[args->loop](0, 1, &part);
+        fold_piece(args, &part, 1);
     }
 }
 

@@ -70,6 +70,7 @@ OF_ONE_FLOAT(softsign, 0.3)
 OF_ONE_FLOAT(bell, 0.6)
 OF_TWO_FLOATS(squared_error, 0.3)
 OF_TWO_FLOATS(prelu, 0.3)
+OF_TWO_FLOATS(slope_quotient, 0.4)
 ELEMENTS(sigmoid_cross_entropy_with_logits, 2, OF_TWO,
          OF_FLOATS(sigmoid_cross_entropy, sigmoid_cross_entropy_wide, 1))
 ELEMENTS(mish_gradient, 2, OF_TWO, IN_DOUBLE(mish_gradient, 2.5))

@@ -159,6 +159,8 @@ PyObject *elements(const Family *family, int form, double number, PyObject *cons
               : args.type == INT32   ? family->int32
               : args.type == INT64   ? family->int64
                                      : family->wide;
+    if (family->bits && (type == FLOAT16 || type == BFLOAT16))
+        args.type = type, args.loop = family->bits;
     if (args.loop < 0)
         return NULL;
     return filled(&args, x, family->cost);

@@ -17,6 +17,11 @@ INLINE uint16_t narrowed_half(float x) {
 
 INLINE void narrow_halves(const float *restrict x, ptrdiff_t count, uint16_t *restrict y) {
     ptrdiff_t i = 0;
+#ifdef __AVX512F__
+    for (; i + 16 <= count; i += 16)
+        _mm256_storeu_si256((__m256i *)(y + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
 #ifdef __F16C__
     for (; i + 8 <= count; i += 8)
         _mm_storeu_si128((__m128i *)(y + i),
@@ -221,13 +226,20 @@ INLINE ptrdiff_t loop_with_number(ptrdiff_t loop, int on_right) {
     }
 }
 
-/* The operand of two that repeats a number of float32 along each row, or -1. */
+/* The operand of two that repeats a number along each row, or -1. */
 INLINE ptrdiff_t row_number(const ElementsArgs *args) {
     for (ptrdiff_t k = 0; args->form == OF_TWO && args->type == FLOAT32 && k < 2; k++)
-        if (args->x[k].type == FLOAT32 && !args->x[k].is_repeated
-            && !args->x[k].steps[args->axes - 1])
+        if (!args->x[k].is_repeated && !args->x[k].steps[args->axes - 1])
             return k;
     return -1;
+}
+
+/* A float of 32 or 16 bits. */
+INLINE float number_at(const void *x, ptrdiff_t type) {
+    uint16_t half = type == FLOAT32 ? 0 : *(const uint16_t *)x;
+    return type == FLOAT32  ? *(const float *)x
+         : type == BFLOAT16 ? widened(half)
+                            : widened_half(half);
 }
 
 /* Rows of this size are taken one by one, and read where they are. Blocks of shorter ones are whole
@@ -255,7 +267,9 @@ LOOP(elements, ElementsArgs) {
         char *y = args->y + first * SIZE_OF(stored);
         for (ptrdiff_t k = 0; k < args->operands; k++) {
             const Operand *operand = &args->x[k];
-            int widens = operand->type != type && (converts || operand->type != BOOLEAN);
+            int is_number = by_number >= 0 && k == repeating;
+            int widens =
+                operand->type != type && (converts || operand->type != BOOLEAN) && !is_number;
             /* The first block may be shorter than those after it. */
             ptrdiff_t some = operand->is_repeated ? least(most, to - first) : count;
             /* As it was in the block before, which began with a row, too. */
@@ -264,9 +278,7 @@ LOOP(elements, ElementsArgs) {
                 continue;
             if (operand->is_plain) {
                 x[k] = operand->at + first * SIZE_OF(operand->type);
-            } else if (by_rows
-                       && (operand->steps[last] == SIZE_OF(operand->type)
-                           || (by_number >= 0 && k == repeating))) {
+            } else if (by_rows && (operand->steps[last] == SIZE_OF(operand->type) || is_number)) {
                 ptrdiff_t index[MOST_AXES];
                 x[k] = place_of(args, operand, first, index);
             } else {
@@ -280,9 +292,10 @@ LOOP(elements, ElementsArgs) {
         }
         int narrows = stored != type && stored != BOOLEAN;
         if (by_number >= 0) {
-            float number = *(const float *)x[repeating];
+            float number = number_at(x[repeating], args->x[repeating].type);
             number = args->loop == LOOP_subtract && repeating == 1 ? -number : number;
-            NumberArgs with = {.x = x[1 - repeating], .y = (float *)y, .number = number};
+            void *target = narrows ? result.bytes : y;
+            NumberArgs with = {.x = x[1 - repeating], .y = target, .number = number};
             TABLE[by_number](0, count, &with);
         } else if (!converts)
             run_on(args, x, narrows ? result.bytes : y, count);

@@ -48,7 +48,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "regularized_gamma", "relu", "relu6", "relu_gradient", "selu", "sigmoid",
             "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "silu",
             "silu_gradient", "softplus", "softsign", "sqrt", "squared_error", "tanh",
-            "tanh_gradient", "prelu", "xlogy",
+            "tanh_gradient", "prelu", "slope_quotient", "xlogy",
         ),
         _FLOATS,
     ),

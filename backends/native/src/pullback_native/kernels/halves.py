@@ -113,7 +113,8 @@ def reduced_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Ar
     other = in_float32(op_name, kernel)
 
     def reduce(x: Array, **attributes: Any) -> Any:
-        if attributes.get("dtype") is not None or attributes.get("ord", 2) != 2 or not x.size:
+        is_own = attributes.get("dtype") in (None, x.dtype)
+        if not is_own or attributes.get("ord", 2) != 2 or not x.size:
             return other(x, **attributes)
         return kernel(x, **attributes)
 
