@@ -1,5 +1,5 @@
 /* Conversions between float32 and bfloat16, and elements of bfloat16. */
-#include "calls.h"
+#include "families.h"
 
 /* Nanoseconds for an element. */
 #define COST 0.15
@@ -58,8 +58,20 @@ static PyObject *by_float32(PyObject *const *x, PyObject *names) {
     return y;
 }
 
-/* Conversions to floats, of floats, booleans and integers of 32 bits: through float32 or float64.
- */
+/* Numbers that are not 0, from so many on: NumPy has no vectors for them. */
+#define MANY_TRUTHS 1024
+static PyObject *truth(PyObject *x) {
+    PyArray_Descr *dtype = PyArray_DESCR(as_array(x));
+    Py_INCREF(dtype);
+    PyObject *zero = PyArray_Zeros(0, NULL, dtype, 0);
+    PyObject *y = zero ? elements(OF_NUMBERS(not_equal, not_equal_float64, 0.25), COMPARED, 0,
+                                  (PyObject *const[]){x, zero}, 2)
+                       : NULL;
+    Py_XDECREF(zero);
+    return y;
+}
+
+/* Conversions to floats, of floats, booleans and integers: through float32 or float64. */
 KERNEL(astype) {
     (void)module;
     PyObject *dtype = count == 1 ? attribute(x, count, names, "dtype") : NULL;
@@ -70,11 +82,16 @@ KERNEL(astype) {
         || !PyArray_ISNOTSWAPPED(as_array(x[0])))
         return NUMPY_FALLBACK(astype);
     int from = type_numbered(PyArray_TYPE(as_array(x[0])));
+    if (to == BOOLEAN && from > BOOLEAN && size(x[0]) >= MANY_TRUTHS) {
+        PyObject *y = truth(x[0]);
+        return y || PyErr_Occurred() ? y : NUMPY_FALLBACK(astype);
+    }
     if ((from == FLOAT16 || from == BFLOAT16) && (to < FLOAT16 || to > FLOAT64))
         return by_float32(x, names);
-    if (to < FLOAT16 || to > FLOAT64 || from < 0 || from == INT64 || from == to)
+    int narrow = to == FLOAT16 || to == BFLOAT16;
+    if (to < FLOAT16 || to > FLOAT64 || from < 0 || (from == INT64 && !narrow) || from == to)
         return NUMPY_FALLBACK(astype);
-    int wide = from == FLOAT64 || from == INT32 || to == FLOAT64;
+    int wide = from == FLOAT64 || from == INT64 || (from == INT32 && !narrow) || to == FLOAT64;
     ElementsArgs args = {.y_type = to,
                          .type = wide ? FLOAT64 : FLOAT32,
                          .loop = -1,

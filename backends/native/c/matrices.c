@@ -10,7 +10,7 @@ static ptrdiff_t end_of(ptrdiff_t row, long k, ptrdiff_t columns) {
 /* x with zeros above diagonal k, or below it; NULL without an error where NumPy has to do it. */
 static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *number = attribute(x, count, names, "k");
-    if (count != 1 || !number || !PyArray_CheckExact(x[0]) || !PyArray_ISCARRAY_RO(as_array(x[0]))
+    if (count != 1 || !number || !PyArray_CheckExact(x[0]) || !PyArray_ISBEHAVED_RO(as_array(x[0]))
         || PyArray_NDIM(as_array(x[0])) < 2
         || !(PyArray_ISNUMBER(as_array(x[0])) || PyArray_ISBOOL(as_array(x[0]))
              || PyArray_TYPE(as_array(x[0])) == bfloat16))
@@ -24,9 +24,12 @@ static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObj
         return NULL;
     PyObject *y =
         new_array_of(PyArray_TYPE(as_array(x[0])), item, ndim, PyArray_DIMS(as_array(x[0])));
-    if (!y)
+    PyObject *plain = y ? plain_copy(x[0]) : NULL;
+    if (!plain) {
+        Py_XDECREF(y);
         return NULL;
-    const char *from = data(x[0]);
+    }
+    const char *from = data(plain);
     char *to = data(y);
     ptrdiff_t width = columns * item;
     int free = (double)all * (double)width > 10 * WORTH_THE_LOCK;
@@ -43,6 +46,7 @@ static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObj
     }
     if (held)
         PyEval_RestoreThread(held);
+    Py_DECREF(plain);
     return y;
 }
 

@@ -404,7 +404,7 @@ static int order_positions(const Indices *ids, ptrdiff_t segments, ptrdiff_t *or
 
 /* Rows shorter than this are added where they belong, one after the other, without ordering them.
  */
-#define SHORT_ROW 4
+#define SHORT_ROW 16
 /* One of so many segments at most: the others are only copied. */
 #define FEW_OF 8
 
@@ -454,8 +454,9 @@ static PyObject *added_short(PyObject *x, PyObject *start, const Indices *ids, p
     return y;
 }
 
-/* As `added_short`, of few rows: only the sums that something is added to are computed in double,
- * each at one of its positions, which `own` has for its segment; all else is copied. */
+/* As `added_short`, of few rows, to `start` or to zeros, which are not touched: only the sums that
+ * something is added to are computed in double, each at one of its positions, which `own` has for
+ * its segment; all else is copied. */
 static PyObject *added_few(const float *row, PyObject *start, const Indices *ids, ptrdiff_t outer,
                            ptrdiff_t segments, ptrdiff_t inner, int axes, const npy_intp *shape) {
     ptrdiff_t count = ids->count;
@@ -471,10 +472,13 @@ static PyObject *added_few(const float *row, PyObject *start, const Indices *ids
         if (inside)
             own[id] = i;
     }
-    PyObject *y = inside ? new_array(axes, shape) : !own || !sums ? PyErr_NoMemory() : NULL;
-    const float *begin = data(start);
+    PyObject *y = !own || !sums ? PyErr_NoMemory()
+                : !inside       ? NULL
+                : start         ? new_array(axes, shape)
+                                : PyArray_ZEROS(axes, shape, NPY_FLOAT, 0);
+    const float *begin = y ? data(start ? start : y) : NULL;
     float *target = y ? data(y) : NULL;
-    if (y)
+    if (y && start)
         memcpy(target, begin, (size_t)size(y) * sizeof *target);
     for (ptrdiff_t item = 0; y && item < outer; item++) {
         for (ptrdiff_t i = 0; i < count; i++)
@@ -571,7 +575,7 @@ static PyObject *added(PyObject *x, PyObject *start, const Indices *ids, int alo
     /* The gradient of a sum repeats numbers: a copy of it is added faster than it. */
     PyObject *copy = plain_copy(x), *y = NULL;
     int wide = PyArray_TYPE(as_array(x)) == NPY_DOUBLE;
-    int few = start && FEW_OF * ids->count < segments;
+    int few = FEW_OF * ids->count < segments;
     if (!copy || inner < SHORT_ROW || few || wide) {
         y = !copy ? NULL
           : wide  ? added_doubles(copy, start, ids, outer, segments, inner, axes, shape)
@@ -614,9 +618,10 @@ KERNEL(segment_sum) {
     int along = (int)PyLong_AsLong(axis), axes = 0;
     ptrdiff_t segments = PyLong_AsSsize_t(number);
     npy_intp shape[NPY_MAXDIMS];
-    /* Where most segments are 0, NumPy's kernel does not touch them. */
-    if (along < 0 || along + summed_axes > ndim || ndim - summed_axes >= NPY_MAXDIMS
-        || 8 * ids.count < segments)
+    /* Where most segments are 0, NumPy's kernel does not touch them, and adds float64 as well. */
+    int few = FEW_OF * ids.count < segments;
+    if (along < 0 || along + summed_axes > ndim || ndim - summed_axes >= NPY_MAXDIMS || !ids.count
+        || (few && PyArray_TYPE(as_array(x[0])) != NPY_FLOAT))
         return NUMPY_FALLBACK(segment_sum);
     for (int i = 0; i < along; i++)
         shape[axes++] = PyArray_DIM(as_array(x[0]), i);

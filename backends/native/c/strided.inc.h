@@ -44,6 +44,26 @@ INLINE void widen_integers(const int32_t *restrict x, ptrdiff_t count, double *r
         y[i] = x[i];
 }
 
+/* As floats: of more than 24 bits those that are lost are gathered in one that is kept, so that
+ * what is rounded to 16 bits afterwards is as if it were rounded once. */
+INLINE void odd_floats(const int32_t *restrict x, ptrdiff_t count, float *restrict y) {
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++) {
+        int32_t odd = (x[i] & ~0xff) | (x[i] & 0xff ? 0x100 : 0);
+        y[i] = (float)((x[i] < 0x1000000) & (x[i] > -0x1000000) ? x[i] : odd);
+    }
+}
+
+/* As doubles, in the same way. */
+INLINE void odd_doubles(const int64_t *restrict x, ptrdiff_t count, double *restrict y) {
+    const int64_t most = (int64_t)1 << 53;
+    _Pragma("omp simd")
+    for (ptrdiff_t i = 0; i < count; i++) {
+        int64_t odd = (x[i] & ~(int64_t)0x7ff) | (x[i] & 0x7ff ? 0x800 : 0);
+        y[i] = (double)((x[i] < most) & (x[i] > -most) ? x[i] : odd);
+    }
+}
+
 INLINE void widen_floats(const float *restrict x, ptrdiff_t count, double *restrict y) {
     _Pragma("omp simd")
     for (ptrdiff_t i = 0; i < count; i++)
@@ -103,6 +123,36 @@ static void gather(ptrdiff_t size, const char *x, ptrdiff_t step, ptrdiff_t coun
         gather_uint64_t(x, step, count, (uint64_t *)y);
 }
 
+/* Rows of `bytes` bytes that are `step` apart: so few that a call of memcpy would take longer. */
+#define FEW_BYTES 32
+INLINE void gather_rows(const char *x, ptrdiff_t step, ptrdiff_t rows, ptrdiff_t bytes, char *y) {
+    for (ptrdiff_t i = 0; i < rows; i++)
+        memcpy(y + i * bytes, x + i * step, (size_t)bytes);
+}
+
+/* The same where the compiler knows how many; false for other numbers. */
+static int gather_short_rows(const char *x, ptrdiff_t step, ptrdiff_t rows, ptrdiff_t bytes,
+                             char *y) {
+#define ROWS_OF(n)                                                                                 \
+    case n:                                                                                        \
+        gather_rows(x, step, rows, n, y);                                                          \
+        return 1;
+    switch (bytes) {
+        ROWS_OF(2)
+        ROWS_OF(4)
+        ROWS_OF(6)
+        ROWS_OF(8)
+        ROWS_OF(12)
+        ROWS_OF(16)
+        ROWS_OF(20)
+        ROWS_OF(24)
+        ROWS_OF(28)
+        ROWS_OF(FEW_BYTES)
+    }
+#undef ROWS_OF
+    return 0;
+}
+
 /* Where the element `first` of an operand is, and its index. */
 INLINE const char *place_of(const ElementsArgs *args, const Operand *operand, ptrdiff_t first,
                             ptrdiff_t *index) {
@@ -122,7 +172,27 @@ static void gather_block(const ElementsArgs *args, const Operand *operand, ptrdi
     const ptrdiff_t *shape = args->shape, *steps = operand->steps, last = args->axes - 1;
     ptrdiff_t index[MOST_AXES], size = SIZE_OF(operand->type);
     const char *x = place_of(args, operand, first, index);
+    const int in_rows = last && steps[last] == size && shape[last] * size <= FEW_BYTES;
     while (1) {
+        /* Whole rows, up to the end of the axis before. */
+        ptrdiff_t rows = in_rows && !index[last]
+                           ? least(count / shape[last], shape[last - 1] - index[last - 1])
+                           : 0;
+        if (rows > 1 && gather_short_rows(x, steps[last - 1], rows, shape[last] * size, y)) {
+            ptrdiff_t many = rows * shape[last];
+            count -= many;
+            if (!count)
+                return;
+            y += many * size;
+            x += rows * steps[last - 1];
+            index[last - 1] += rows;
+            for (ptrdiff_t axis = last - 1; axis > 0 && index[axis] == shape[axis]; axis--) {
+                x += steps[axis - 1] - shape[axis] * steps[axis];
+                index[axis] = 0;
+                index[axis - 1]++;
+            }
+            continue;
+        }
         ptrdiff_t run = least(count, shape[last] - index[last]);
         gather(size, x, steps[last], run, y);
         count -= run;
@@ -155,8 +225,12 @@ static const void *widen_block(const void *from, ptrdiff_t type, ptrdiff_t count
         widen_halves(from, count, floats);
     else if (type == BOOLEAN)
         widen_booleans(from, count, floats);
-    if (type == INT32)
+    if (type == INT32 && to_type == FLOAT32)
+        odd_floats(from, count, to);
+    else if (type == INT32)
         widen_integers(from, count, to);
+    else if (type == INT64)
+        odd_doubles(from, count, to);
     else if (to_type == FLOAT64)
         widen_floats(type == FLOAT32 ? from : floats, count, to);
     return to;

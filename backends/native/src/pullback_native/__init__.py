@@ -60,7 +60,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
         ),
         _NUMBERS,
     ),
-    "astype": (*_FLOATS, "bool", "int32"),
+    "astype": (*_FLOATS, "bool", "int32", "int64"),
     **dict.fromkeys(("ceil", "floor", "round", "trunc"), _HALVES),
     "floor_divide": ("float32", "bfloat16", "float16", "int32", "int64"),
     **dict.fromkeys(("cosh", "exp2", "log1p", "log2", "sinh"), () if _NUMPY_LEADS else _FLOATS),
@@ -76,7 +76,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "layer_norm_gradient", "linear_recurrence", "log_softmax", "log_softmax_gradient",
             "logsumexp", "matrix_norm", "max", "mean", "min", "place_along_axis",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
-            "adaptive_avg_pool", "adaptive_max_pool",
+            "adaptive_avg_pool", "adaptive_max_pool", "batch_norm_inference",
             "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",
             "cross", "max_pool_gradient", "max_pool_with_indices", "resize", "resize_gradient",
             "segment_sum",
@@ -89,7 +89,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     # Of any dtype, or without inputs.
     **dict.fromkeys(
         (
-            "concat", "pad", "random_bits", "random_normal", "random_uniform", "stack", "tril",
+            "concat", "logical_and", "logical_not", "logical_or", "logical_xor", "pad", "random_bits", "random_normal", "random_uniform", "stack", "tril",
             "take_along_axis", "triu",
         ),
         None,
@@ -126,6 +126,8 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
             for mode in ("add", "max", "min", "multiply", "update")
         }
         register("scatter_nd", scatter_nd_by(modes), dtypes=taken)
+    vecdot = halves.products_in_float32("vecdot", NUMPY_KERNELS["vecdot"])
+    register("vecdot", vecdot, dtypes=_HALVES)
     for name in (*halves.OF_NUMPY, *halves.OF_FLOAT16):
         dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
         register(name, in_float32(name, NUMPY_KERNELS[name], halves.WORTH_A_COPY), dtypes=dtypes)

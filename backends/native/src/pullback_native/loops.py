@@ -16,7 +16,7 @@ Array: TypeAlias = npt.NDArray[Any]
 #: Values of `Sizes` are arguments of a loop that do not change from call to call.
 Sizes: TypeAlias = dict[str, Any]
 
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 #: The bits of a status (c/job.h).
 NO_MEMORY, NOT_FINITE = 1, 2
 

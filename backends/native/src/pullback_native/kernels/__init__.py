@@ -8,6 +8,8 @@ from pullback_native.kernels import (
     channels,
     convolution,
     declining,
+    logical,
+    moments,
     pooling,
     products,
     recurrent,
@@ -18,10 +20,16 @@ KERNELS: dict[str, Kernel] = {
     **attention.KERNELS,
     **convolution.KERNELS,
     **declining.KERNELS,
+    **logical.KERNELS,
     **pooling.KERNELS,
     **products.KERNELS,
     **recurrent.KERNELS,
     **resizing.KERNELS,
 }
 #: What kernels all in C hand over to others than NumPy's of the same op.
-FALLBACKS: dict[str, Kernel] = {**channels.FALLBACKS, **declining.FALLBACKS, **pooling.FALLBACKS}
+FALLBACKS: dict[str, Kernel] = {
+    **channels.FALLBACKS,
+    **declining.FALLBACKS,
+    **moments.FALLBACKS,
+    **pooling.FALLBACKS,
+}

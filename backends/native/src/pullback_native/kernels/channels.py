@@ -8,11 +8,23 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback_native import _native
-from pullback_native.loops import FLOAT32, Array
+from pullback_native.loops import FLOAT32, FLOAT64, Array
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
 #: Up to so many elements two copies take less time than NumPy's calls.
 _FEW = 16384
+
+
+def _inferred(
+    x: Array, mean: Array, variance: Array, scale: Any, offset: Any, *, epsilon: float
+) -> Any:
+    """(x - mean) * factor + offset of channels that come last, in NumPy's order."""
+    factor = 1 / np.sqrt(variance.astype(x.dtype, copy=False) + epsilon)
+    if scale is not None:
+        factor = factor * scale
+    y = _native.subtract(x, mean.astype(x.dtype, copy=False))
+    y = _native.multiply(y, factor.astype(x.dtype, copy=False))
+    return y if offset is None else _native.add(y, offset.astype(x.dtype, copy=False))
 
 
 def _moved(name: str) -> Kernel:
@@ -22,6 +34,8 @@ def _moved(name: str) -> Kernel:
     def kernel(*inputs: Any, axis: int, **attributes: Any) -> Any:
         x: Array = inputs[0]
         rank = x.ndim
+        if name == "batch_norm_inference" and axis == rank - 1 and x.dtype == FLOAT64:
+            return _inferred(*inputs, **attributes)
         if axis == rank - 1 or x.size > _FEW or x.dtype != FLOAT32:
             return numpy(*inputs, axis=axis, **attributes)
         last = (*range(axis), *range(axis + 1, rank), axis)

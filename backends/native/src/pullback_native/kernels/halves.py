@@ -52,10 +52,12 @@ _WITH_STATISTICS = (
 REDUCED = ("sum", "mean", "prod", "max", "min", "vector_norm")
 #: Those of rows, which are widened piece by piece where they lie in rows.
 ROWS = ("softmax", "softmax_gradient", "log_softmax", "log_softmax_gradient")
+#: Numbers of each row that a normalization returns beside it.
+_STATISTICS = {"layer_norm": 2, "rms_norm": 1}
 #: Elements of a piece, and of a row that is not shorter than a vector.
 _PIECE, _SHORT_ROW = 1 << 14, 12
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
-OF_NUMPY = ("reciprocal", "atan2", "count_nonzero", "vecdot")
+OF_NUMPY = ("reciprocal", "atan2", "count_nonzero")
 #: Ops that combine elements with others at some positions.
 SCATTERS = ("scatter_add", "scatter_max", "scatter_min", "scatter_multiply")
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
@@ -155,6 +157,70 @@ def rows_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., A
     return by_rows
 
 
+def layer_norm_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of normalized rows, with the mean of each and what it is divided by."""
+    other, astype = in_float32(op_name, kernel), _native.astype
+
+    def by_rows(x: Array, *parameters: Array | None, axis: Any, **attributes: Any) -> Any:
+        width = x.shape[-1] if x.ndim else 0
+        if (
+            x.size < 2 * _PIECE
+            or axis != (x.ndim - 1,)
+            or 2 * width > _PIECE
+            or not x.flags.c_contiguous
+        ):
+            return other(x, *parameters, axis=axis, **attributes)
+        wide = [one if one is None else astype(one, dtype=FLOAT32) for one in parameters]
+        results = [np.empty(x.shape, x.dtype)]
+        results += [np.empty((*x.shape[:-1], 1), FLOAT32) for _ in range(_STATISTICS[op_name])]
+        source, *targets = (one.reshape(x.size // width, -1) for one in (x, *results))
+
+        def write(rows: slice) -> None:
+            y, *others = kernel(astype(source[rows], dtype=FLOAT32), *wide, axis=(1,), **attributes)
+            targets[0][rows] = astype(y, dtype=x.dtype)
+            for target, one in zip(targets[1:], others, strict=True):
+                target[rows] = one
+
+        step = _PIECE // width
+        threads.run(write, [slice(i, i + step) for i in range(0, len(source), step)], x.size)
+        return tuple(results)
+
+    return by_rows
+
+
+def products_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of products of vectors along the last axis: widened piece by piece."""
+    other, astype = in_float32(op_name, kernel, WORTH_A_COPY), _native.astype
+    product = np.vecdot
+
+    def by_pieces(x1: Array, x2: Array, *, axis: int) -> Any:
+        shape, width = x1.shape, x1.shape[-1] if x1.ndim else 0
+        plain = x1.flags.c_contiguous and x2.flags.c_contiguous and x2.shape == shape
+        if x1.size < 2 * _PIECE or axis != -1 or not plain or x2.dtype != x1.dtype:
+            return other(x1, x2, axis=axis)
+        # A long vector is the sum of its parts.
+        parts = 1 if 2 * width <= _PIECE else -(-width // _PIECE)
+        rows1, rows2 = x1.reshape(-1, width), x2.reshape(-1, width)
+        sums = np.empty((len(rows1), parts), FLOAT32)
+        step = max(1, _PIECE // width)
+        pieces = [
+            (slice(i, i + step), part) for i in range(0, len(rows1), step) for part in range(parts)
+        ]
+
+        def write(piece: tuple[slice, int]) -> None:
+            rows, part = piece
+            columns = slice(part * _PIECE, (part + 1) * _PIECE) if parts > 1 else slice(None)
+            wide = [astype(x[rows, columns], dtype=FLOAT32) for x in (rows1, rows2)]
+            sums[rows, part] = product(*wide)
+
+        threads.run(write, pieces, x1.size)
+        return astype(
+            _native.sum(sums, axis=(1,), keepdims=False).reshape(shape[:-1]), dtype=x1.dtype
+        )
+
+    return by_pieces
+
+
 def segments_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The same of sums of segments; NumPy's does not touch the many that stay 0."""
     other, numpy = in_float32(op_name, kernel), NUMPY_KERNELS[op_name]
@@ -171,6 +237,7 @@ MAKERS: dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]] = {
     "segment_sum": segments_in_float32,
     **dict.fromkeys(REDUCED, reduced_in_float32),
     **dict.fromkeys(ROWS, rows_in_float32),
+    **dict.fromkeys(("layer_norm", "rms_norm"), layer_norm_in_float32),
 }
 
 

@@ -20,11 +20,12 @@ _SHORT = 4
 
 
 def _reshape(x: Array, *, shape: Sizes) -> Array:
-    if x.size > _WORTH_A_VIEW and x.ndim > 1 and not x.strides[-1] and x.shape[-1] <= _SHORT:
+    last = x.squeeze(-1) if x.ndim > 2 and x.shape[-1] == 1 else x
+    if x.size > _WORTH_A_VIEW and x.ndim > 1 and not last.strides[-1] and last.shape[-1] <= _SHORT:
         # Each element a few times, as `repeat` makes them: NumPy copies so few at a time slowly.
-        y = np.empty(x.shape, x.dtype)
-        for i in range(x.shape[-1]):
-            y[..., i] = x[..., 0]
+        y = np.empty(last.shape, x.dtype)
+        for i in range(last.shape[-1]):
+            y[..., i] = last[..., 0]
         return y.reshape(shape)
     return x.reshape(shape)
 
