@@ -89,8 +89,9 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     # Of any dtype, or without inputs.
     **dict.fromkeys(
         (
-            "concat", "logical_and", "logical_not", "logical_or", "logical_xor", "pad", "random_bits", "random_normal", "random_uniform", "stack", "tril",
-            "take_along_axis", "triu",
+            "concat", "logical_and", "logical_not", "logical_or", "logical_xor", "pad",
+            "random_bits", "random_normal", "random_uniform", "stack", "take_along_axis", "tril",
+            "triu",
         ),
         None,
     ),
