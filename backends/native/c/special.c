@@ -15,6 +15,7 @@ ELEMENTS(exp2, 1, OF_ONE, IN_DOUBLE(exp2, 1.5))
 ELEMENTS(sinh, 1, OF_ONE, IN_DOUBLE(sinh, 2))
 ELEMENTS(cosh, 1, OF_ONE, IN_DOUBLE(cosh, 2))
 ELEMENTS(hypot, 2, OF_TWO, IN_DOUBLE(hypot, 1.5))
+ELEMENTS(mish, 1, OF_ONE, IN_DOUBLE(mish, 2))
 ELEMENTS(gamma_density, 2, OF_TWO, IN_DOUBLE(gamma_density, 50))
 ELEMENTS(xlogy, 2, OF_TWO, IN_DOUBLE(xlogy, 1.5))
 
@@ -36,9 +37,8 @@ static int numpy_leads(PyObject *x, ptrdiff_t least) {
         int takes = count == inputs && !names && !numpy_leads(x[0], least);                        \
         ELSE_NUMPY(name, takes ? elements(IN_DOUBLE(name, cost), form, 0, x, inputs) : NULL);      \
     }
-LED_BY_NUMPY(mish, 1, OF_ONE, 2, 12288)
-LED_BY_NUMPY(logaddexp, 2, OF_TWO, 2.5, 3072)
-LED_BY_NUMPY(logaddexp2, 2, OF_TWO, 2.5, 3072)
+LED_BY_NUMPY(logaddexp, 2, OF_TWO, 2.5, 4096)
+LED_BY_NUMPY(logaddexp2, 2, OF_TWO, 2.5, 4096)
 
 /* Of the types that a loop of comparisons takes, one or two of which may be a number. */
 #define COMPARISON(name) ELEMENTS(name, 2, COMPARED, OF_NUMBERS(name, name##_float64, 0.25))

@@ -4,6 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import pullback as pb
+from pullback.devices import as_device
 from pullback_native import _native
 from pullback_native.kernels import KERNELS, halves
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -191,3 +193,28 @@ def test_groups_of_axes_are_reduced_in_any_order(name, dtype, instructions):
             assert np.shape(ours) == np.shape(theirs)
             assert ours.dtype == x.dtype
             np.testing.assert_allclose(ours, theirs, rtol=2e-6 if dtype == "f4" else 1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_elements_that_are_repeated(dtype: str) -> None:
+    draw, backend = np.random.default_rng(3), as_device("cpu:0").backend
+    base = pb.asarray(draw.random((2, 40, 700)).astype("f4")).astype(dtype)._array
+    forms = [
+        np.broadcast_to(base[:1, :, :1], (3, 40, 20)),
+        np.broadcast_to(base[:1], (3, 40, 700)),
+        np.broadcast_to(base[0].T[:, :1], (700, 40)),
+        np.broadcast_to(base[:1, ::2, ::2], (2, 20, 350)),
+        np.broadcast_to(base[0, 0, 0], (5000,)),
+        base[:1, :1, :].transpose(2, 0, 1)[::1],
+        np.asfortranarray(base),
+        np.broadcast_to(base[:1], (0, 40, 700)),
+    ]
+    options = {"axis": 0, "keepdims": False}
+    for name, attributes in (("exp2", {}), ("sin", {}), ("cos", {}), ("argmax", options)):
+        kernel = backend.kernels_taking(name, getattr(pb, dtype))[0]
+        for x in forms:
+            if not x.size and attributes:
+                continue
+            found, expected = kernel(x, **attributes), kernel(np.ascontiguousarray(x), **attributes)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_array_equal(found, expected)

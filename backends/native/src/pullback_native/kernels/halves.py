@@ -73,12 +73,23 @@ FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "
 IN_DOUBLE = ("cosh", "exp2", "log", "log10", "log1p", "log2", "sinh")
 
 
+def _repeats(x: Array) -> bool:
+    """Returns whether x is large, and repeats elements."""
+    if x.size < WORTH_A_COPY or x.flags.c_contiguous or 0 not in x.strides:
+        return False
+    return any(not step and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
+
+
+def _once(x: Array) -> Array:
+    """Each element of x that is repeated once; its axes are kept."""
+    return x[tuple([slice(None) if step else slice(1) for step in x.strides])]
+
+
 def _as_float32(x: Array) -> Array:
     """x in float32; elements that are repeated are converted once."""
-    if x.size < WORTH_A_COPY or x.flags.c_contiguous or 0 not in x.strides:
+    if not _repeats(x):
         return _native.astype(x, dtype=FLOAT32)
-    own = x[tuple([slice(None) if step else slice(1) for step in x.strides])]
-    return np.broadcast_to(_native.astype(own, dtype=FLOAT32), x.shape)
+    return np.broadcast_to(_native.astype(_once(x), dtype=FLOAT32), x.shape)
 
 
 def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Callable[..., Any]:
@@ -308,6 +319,10 @@ def function_in_float32(
     def kernel(x: Array) -> Any:
         if x.flags.f_contiguous and x.ndim > 1 and not x.flags.c_contiguous:
             return kernel(x.T).T
+        if _repeats(x):
+            y = np.empty(x.shape, x.dtype)
+            y[...] = chosen(_once(x))
+            return y
         if x.size <= threads.PIECE or not x.flags.c_contiguous:
             return computed(x)
         y = np.empty(x.shape, x.dtype)
@@ -319,4 +334,5 @@ def function_in_float32(
         threads.over(write, x.size)
         return y
 
-    return _native.chosen(kernel, other, WORTH_A_COPY, leads, False)
+    chosen = _native.chosen(kernel, other, WORTH_A_COPY, leads, False)
+    return chosen
