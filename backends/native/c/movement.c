@@ -1,5 +1,60 @@
 /* Kernels that move elements. */
 #include "calls.h"
+#include "pool.h"
+
+/* Numbers at positions along the last axis, which are checked as they are read. */
+typedef struct {
+    TakeArgs take;
+    int beyond;
+} TakeNumbersArgs;
+
+#define TAKE_NUMBERS(index)                                                                        \
+    for (ptrdiff_t k = from; k < to;) {                                                            \
+        ptrdiff_t row = k / positions,                                                             \
+                  end = (row + 1) * positions < to ? (row + 1) * positions : to;                   \
+        const index *ids = (const index *)args->indices - row * positions;                         \
+        const float *x = args->x + row * rows;                                                     \
+        for (; k < end; k++) {                                                                     \
+            ptrdiff_t id = (ptrdiff_t)ids[k];                                                      \
+            id += id < 0 ? rows : 0;                                                               \
+            if ((size_t)id >= (size_t)rows)                                                        \
+                return 1;                                                                          \
+            y[k] = x[id];                                                                          \
+        }                                                                                          \
+    }
+
+static int numbers_taken(ptrdiff_t from, ptrdiff_t to, const TakeArgs *args) {
+    ptrdiff_t positions = args->positions, rows = args->rows;
+    float *restrict y = args->y;
+    if (args->wide) {
+        TAKE_NUMBERS(int64_t)
+    } else {
+        TAKE_NUMBERS(int32_t)
+    }
+    return 0;
+}
+
+static void take_numbers(ptrdiff_t from, ptrdiff_t to, const void *args) {
+    TakeNumbersArgs *given = (TakeNumbersArgs *)args;
+    if (numbers_taken(from, to, &given->take))
+        __atomic_store_n(&given->beyond, 1, __ATOMIC_RELAXED);
+}
+
+/* As run_loop does; 1 where a position is beyond the axis. */
+static int run_take_numbers(const TakeArgs *args, ptrdiff_t count) {
+    TakeNumbersArgs all = {*args, 0};
+    double time = 1.5 * (double)count;
+    int threads = time < WORTH_THE_LOCK ? 0 : threads_for(time);
+    if (threads < 0)
+        return -1;
+    if (!threads) {
+        take_numbers(0, count, &all);
+    } else {
+        Py_BEGIN_ALLOW_THREADS pool_run(take_numbers, &all, count, PIECE, threads);
+        Py_END_ALLOW_THREADS
+    }
+    return all.beyond;
+}
 
 KERNEL(take) {
     (void)module;
@@ -14,19 +69,19 @@ KERNEL(take) {
     if (along < 0 || along >= ndim || ndim + more > NPY_MAXDIMS)
         return NUMPY_FALLBACK(take);
     ptrdiff_t rows = PyArray_DIM(as_array(x[0]), along), outer = 1, inner = 1;
-    int beyond = 0;
-    for (ptrdiff_t i = 0; i < ids.count; i++) {
-        ptrdiff_t id = index_of(&ids, i);
-        beyond |= (id < -rows) | (id >= rows);
-    }
-    if (beyond)
-        return NUMPY_FALLBACK(take);
     for (int i = 0; i < along; i++)
         outer *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
     for (int i = 0; i < more; i++)
         shape[axes++] = PyArray_DIM(as_array(x[1]), i);
     for (int i = along + 1; i < ndim; i++)
         inner *= shape[axes++] = PyArray_DIM(as_array(x[0]), i);
+    int beyond = 0;
+    for (ptrdiff_t i = 0; inner != 1 && i < ids.count; i++) {
+        ptrdiff_t id = index_of(&ids, i);
+        beyond |= (id < -rows) | (id >= rows);
+    }
+    if (beyond)
+        return NUMPY_FALLBACK(take);
     PyObject *y = new_array(axes, shape);
     if (y) {
         TakeArgs args = {.x = data(x[0]),
@@ -36,6 +91,11 @@ KERNEL(take) {
                          .rows = rows,
                          .inner = inner,
                          .wide = ids.wide};
+        if (inner == 1) {
+            int failed = run_take_numbers(&args, outer * ids.count);
+            y = unless(failed, y);
+            return failed > 0 ? NUMPY_FALLBACK(take) : y;
+        }
         return unless(
             run_take(&args, outer * ids.count, 1 + PIECE / inner, 5 + 0.3 * (double)inner), y);
     }
