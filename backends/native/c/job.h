@@ -117,7 +117,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 
 /* Those of loops.inc.h. */
 #define ELEMENT_LOOPS(X)                                                                          \
-    FLOAT_LOOPS(X, ) X(negative_half, UnaryArgs) X(abs_half, UnaryArgs) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
+    FLOAT_LOOPS(X, ) X(erfc, UnaryArgs) X(erfinv, UnaryArgs) X(negative_half, UnaryArgs) X(abs_half, UnaryArgs) X(negative, UnaryArgs) X(abs, UnaryArgs) X(square, UnaryArgs)                \
     X(sqrt, UnaryArgs) X(floor, UnaryArgs) X(ceil, UnaryArgs) X(trunc, UnaryArgs)                 \
     X(round, UnaryArgs) X(add, BinaryArgs) X(subtract, BinaryArgs) X(multiply, BinaryArgs)         \
     X(divide, BinaryArgs) X(maximum_number, NumberArgs) X(minimum_number, NumberArgs)             \

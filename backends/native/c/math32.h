@@ -153,11 +153,9 @@ INLINE float gate32(float x) {
     return 1.0f / ((expm1_reduced(r) + 1.0f) * scale + 1.0f);
 }
 
-/* log(1 + e) for 0 <= e <= 1: of (1 + e) / 2 and log 2 where that is nearer to 1. The polynomial is
- * Cephes' logf, good for f from sqrt(1/2) - 1 to sqrt(2) - 1. */
-INLINE float log1p_unit(float e) {
-    int far = e > 0.41421356f;
-    float f = far ? (e - 1.0f) * 0.5f : e;
+/* f - f^2 / 2 + ... = log(1 + f) for f from sqrt(1/2) - 1 to sqrt(2) - 1: what comes behind f. The
+ * polynomial is Cephes' logf. */
+INLINE float log1p_rest(float f) {
     float p = 7.0376836292e-2f;
     p = p * f - 1.1514610310e-1f;
     p = p * f + 1.1676998740e-1f;
@@ -168,7 +166,21 @@ INLINE float log1p_unit(float e) {
     p = p * f - 2.4999993993e-1f;
     p = p * f + 3.3333331174e-1f;
     float square = f * f;
-    float rest = p * f * square - 0.5f * square;
+    return p * f * square - 0.5f * square;
+}
+
+/* -log(t) for normal t from 0 to 1. */
+INLINE float minus_log32(float t) {
+    int32_t above = as_bits(t) - 0x3f3504f3; /* the bits of the root of 1/2 */
+    float f = as_float((above & 0x7fffff) + 0x3f3504f3) - 1.0f, n = (float)(above >> 23);
+    return n * -0.693147182f - (f + log1p_rest(f));
+}
+
+/* log(1 + e) for 0 <= e <= 1: of (1 + e) / 2 and log 2 where that is nearer to 1. */
+INLINE float log1p_unit(float e) {
+    int far = e > 0.41421356f;
+    float f = far ? (e - 1.0f) * 0.5f : e;
+    float rest = log1p_rest(f);
     return far ? (f + (rest - 2.12194440e-4f)) + 0.693359375f : f + rest;
 }
 

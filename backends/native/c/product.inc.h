@@ -17,8 +17,10 @@
 #endif
 /* With so few columns, a is read in place. */
 #define FEW_COLUMNS (3 * TILE_COLUMNS)
-/* With so many rows, and fewer columns than a vector has, the transpose is computed. */
+/* With so many rows, and fewer columns than a vector has, the transpose is computed, but for sums
+ * of so few terms: copies would take longer than what lanes are left out of. */
 #define MANY_ROWS 48
+#define FEW_TERMS 32
 
 /* A matrix: the element (i, j) is at[i * row + j * column]. Its strips begin at `strips`, if that
  * is not NULL. */
@@ -101,7 +103,7 @@ static void product_of_few(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, M
  */
 static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b,
                         int add, const float *bias, float *c, ptrdiff_t step_c) {
-    if (columns < WIDTH && rows > MANY_ROWS)
+    if (columns < WIDTH && rows > MANY_ROWS && inner > FEW_TERMS)
         return product_transposed(rows, columns, inner, a, b, add, bias, c, step_c);
     if (rows > 1 && rows <= FEWEST_ROWS && columns >= TILE_COLUMNS && inner && b.column == 1
         && !b.strips) {

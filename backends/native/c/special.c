@@ -3,8 +3,8 @@
 
 #include "families.h"
 
-ELEMENTS(erfc, 1, OF_ONE, IN_DOUBLE(erfc, 3))
-ELEMENTS(erfinv, 1, OF_ONE, IN_DOUBLE(erfinv, 4))
+ELEMENTS(erfc, 1, OF_ONE, OF_FLOATS(erfc, erfc_wide, 1))
+ELEMENTS(erfinv, 1, OF_ONE, OF_FLOATS(erfinv, erfinv_wide, 1))
 ELEMENTS(lgamma, 1, OF_ONE, IN_DOUBLE(lgamma, 6))
 ELEMENTS(digamma, 1, OF_ONE, IN_DOUBLE(digamma, 6))
 ELEMENTS(log, 1, OF_ONE, IN_DOUBLE(log, 1.5))
