@@ -267,6 +267,36 @@ static PyObject *of_repeated(PyObject *x, PyObject *axis, PyObject *keep, const 
     return all;
 }
 
+/* The same of an array that repeats its elements along axes that are reduced: sums of what is not
+ * repeated, so many times; means and extremes are those of it. */
+static PyObject *over_repeated(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
+                               int mean) {
+    npy_intp shape[NPY_MAXDIMS];
+    int ndim = PyArray_NDIM(as_array(x)), sums = how->loop32 == LOOP_sum_float32;
+    double times = 1.0;
+    if (!sums && how->again >= 0) /* products and norms */
+        return NULL;
+    for (int i = 0; i < ndim; i++) {
+        int repeats = !PyArray_STRIDE(as_array(x), i) && is_reduced(axis, i);
+        shape[i] = repeats ? 1 : PyArray_DIM(as_array(x), i);
+        times *= repeats ? (double)PyArray_DIM(as_array(x), i) : 1.0;
+    }
+    if (times == 1.0)
+        return NULL;
+    PyArray_Descr *dtype = PyArray_DESCR(as_array(x));
+    Py_INCREF(dtype);
+    PyObject *one = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, shape,
+                                         PyArray_STRIDES(as_array(x)), data(x), 0, NULL);
+    PyObject *y = one ? reduced(one, axis, keep, how, mean) : NULL;
+    Py_XDECREF(one);
+    for (ptrdiff_t i = 0; y && sums && !mean && i < size(y); i++)
+        if (PyArray_TYPE(as_array(y)) == NPY_DOUBLE)
+            ((double *)data(y))[i] *= times;
+        else
+            ((float *)data(y))[i] = (float)((double)((float *)data(y))[i] * times);
+    return y;
+}
+
 /* x reduced over `axis`; NULL without an error where NumPy has to do it. */
 static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Reduction *how,
                          int mean) {
@@ -278,6 +308,8 @@ static PyObject *reduced(PyObject *x, PyObject *axis, PyObject *keep, const Redu
         return NULL;
     if (!group_axes(x, axis, &all)) {
         PyObject *y = of_repeated(x, axis, keep, how, mean);
+        if (!y && !PyErr_Occurred())
+            y = over_repeated(x, axis, keep, how, mean);
         if (y || PyErr_Occurred() || !is_half(x))
             return y;
         PyObject *wide = widened(x);

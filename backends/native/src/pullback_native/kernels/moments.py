@@ -18,7 +18,8 @@ _PIECE = 1 << 14
 
 def _variance(x: Array, correction: float) -> float:
     """The variance of all elements."""
-    flat = x.ravel(order="K")
+    # What is repeated is read once.
+    flat = x[tuple([slice(None) if step else slice(1) for step in x.strides])].ravel(order="K")
     mean = _native.mean(flat, axis=None, keepdims=False)
     pieces = range(-(-flat.size // _PIECE))
     sums, squares = np.empty(len(pieces)), np.empty(len(pieces))
@@ -31,7 +32,8 @@ def _variance(x: Array, correction: float) -> float:
     threads.run(add, pieces, flat.size)
     # The mean is rounded to a digit of x, which may be large beside the distances.
     rest = float(sums.sum())
-    return max(float(squares.sum()) - rest / flat.size * rest, 0.0) / (flat.size - correction)
+    variance = max(float(squares.sum()) - rest / flat.size * rest, 0.0) / flat.size
+    return variance * (x.size / (x.size - correction))
 
 
 def _of_all(name: str) -> Kernel:
