@@ -225,9 +225,8 @@ def products_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..
             sums[rows, part] = product(*wide)
 
         threads.run(write, pieces, x1.size)
-        return astype(
-            _native.sum(sums, axis=(1,), keepdims=False).reshape(shape[:-1]), dtype=x1.dtype
-        )
+        total = _native.sum(sums, axis=(1,), keepdims=False, dtype=None)
+        return astype(total.reshape(shape[:-1]), dtype=x1.dtype)
 
     return by_pieces
 
