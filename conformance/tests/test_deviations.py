@@ -72,12 +72,12 @@ def test_a_deviation_by_sample():
 
 
 def test_a_deviation_by_sample_is_for_random_calls_too():
-    mode = Mode(random=40, seed=1)
+    mode = Mode(random=150, seed=1)
     registered({}, exp=flushed)
     found = {one.sample for one in conform("mill", ops=["exp"], mode=mode).failures}
     assert found
-    assert all(re.match(r"seed \d+: every bfloat16, \[", one) for one in found)
-    registered({"exp": pb.Deviation(WHY, samples=("every *",))}, exp=flushed)
+    assert all(re.match(r"seed \d+: \[", one) for one in found)
+    registered({"exp": pb.Deviation(WHY, samples=("[[]*",))}, exp=flushed)
     report = conform("mill", ops=["exp"], mode=mode)
     assert report.passed, report.failures
     assert {one.sample for one in report.declared} == found

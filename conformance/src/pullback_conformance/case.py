@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,7 +120,9 @@ class Case:
     def _once(self, function: Callable[..., Any], inputs: Iterable[Any], kind: Wide) -> list[Array]:
         """The results of a function for the elements that do not repeat, repeated."""
         named, period, items = self.sample.attributes, self.sample.period, self.suite.items
-        wide = [each(lambda x: widen(x, kind), value) for value in inputs]
+        wide = list(inputs)
+        if not self.suite.as_given:
+            wide = [each(lambda x: widen(x, kind), value) for value in inputs]
         if period is not None:
             for i, parameter in enumerate(self.op.inputs):
                 if isinstance(wide[i], np.ndarray) and (not items or parameter.name in items):
@@ -156,9 +158,10 @@ class Case:
             if self.suite.scale is not None:
                 # In the dtype of the inputs, sums of many terms stand still or overflow.
                 return self._once(self.suite.scale, self.inputs, np.float64)
-            return self.with_inputs([each(_absolute, value) for value in self.inputs]).reference(
-                np.float64
-            )
+            # Integers beside floats are positions.
+            positions = any(leaf.dtype.kind in "fc" for leaf in leaves(self.inputs))
+            sizes = [each(partial(_absolute, positions), value) for value in self.inputs]
+            return self.with_inputs(sizes).reference(np.float64)
         except Exception:
             return None  # the reference is not a sum, and rejects these inputs
 
@@ -439,5 +442,8 @@ def leaves(inputs: Iterable[object]) -> list[Array]:
     return arrays
 
 
-def _absolute(value: object) -> object:
-    return np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind != "b" else value
+def _absolute(positions: bool, value: object) -> object:
+    kept = "biu" if positions else "b"
+    return (
+        np.abs(value) if isinstance(value, np.ndarray) and value.dtype.kind not in kept else value
+    )

@@ -128,7 +128,7 @@ def _cost(item: Item) -> float:
 
 def random_items(op: Op, suite: Suite, device: Device, calls: int, seed: int) -> Iterator[Item]:
     """The items of random calls of an op."""
-    samples = tuple(randomized.samples(op, suite, calls, seed))
+    samples = tuple(randomized.calls(op, suite, calls, seed))
     varied = replace(suite, samples=samples)
     yield from _of_samples(op, varied, device, quick=False, seen=set())
 

@@ -77,6 +77,9 @@ class Suite:
         domain: for an input the lowest and the highest value that it may have; others have all.
         integer_domain: the same for integers.
         either_zero: whether a zero of either sign is right, as in the larger of 0 and -0.
+        slow: whether the reference takes long for many elements, or errors grow: random calls are
+            fewer, and small.
+        as_given: whether the reference takes the inputs in the dtype under test, not a wider one.
         items: the inputs whose first axis has items, such as images, that the op takes one by one:
             a result has that axis too, or is the sum over them.
         without: the rules that do not hold for the op, of those in `derived.RULES`, each with the
@@ -92,6 +95,8 @@ class Suite:
     domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     integer_domain: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     either_zero: bool = False
+    slow: bool = False
+    as_given: bool = False
     items: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
 

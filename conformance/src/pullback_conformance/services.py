@@ -85,12 +85,14 @@ def service_devices(device: Device) -> None:
 
 
 class _Exporter:
-    """An array of another library, as DLPack sees it."""
+    """An array of another library, as DLPack sees it; of a library that knows no version of it."""
 
-    def __init__(self, backend: Backend, array: Any) -> None:
-        self._backend, self._array = backend, array
+    def __init__(self, backend: Backend, array: Any, *, old: bool = False) -> None:
+        self._backend, self._array, self._old = backend, array, old
 
     def __dlpack__(self, **kwargs: Any) -> Any:
+        if self._old:
+            return self._backend.to_dlpack(self._array)
         return self._backend.to_dlpack(self._array, **kwargs)
 
     def __dlpack_device__(self) -> Any:
@@ -110,9 +112,10 @@ def service_dlpack(device: Device) -> None:
     every += [(x.T, f"{what}, turned") for x, what in every if x.ndim > 1]
     for host, what in every:
         native = backend.from_host(host, device.native, copy=False)
-        for copy in (None, True):
+        for copy, old in ((None, False), (True, False), (None, True)):
+            exporter = _Exporter(backend, native, old=old)
             try:
-                taken = backend.from_dlpack(_Exporter(backend, native), device.native, copy=copy)
+                taken = backend.from_dlpack(exporter, device.native, copy=copy)
             except (errors.PullbackError, BufferError):
                 continue  # a dtype or a layout that DLPack or the library does not have
             identical(device, backend.to_host(taken), host, f"through DLPack, copy={copy}: {what}")

@@ -6,6 +6,7 @@ one: a turned, reversed or repeated array is then an input of the next op.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from pullback.tensor import Tensor
 from pullback_conformance.case import Case, to_tensor
 from pullback_conformance.checks import differs_for_equal, has_layouts, value_of
 from pullback_conformance.compare import require
-from pullback_conformance.layouts import LAYOUTS
+from pullback_conformance.layouts import LAYOUTS, REPEATED
 from pullback_conformance.registry import Area, check
 from pullback_conformance.sample import Array
 
@@ -57,13 +58,32 @@ def _repeated(x: Array, put: Put) -> Tensor:
     return broadcast_to(put(np.array(x[..., :1])), x.shape) if x.shape[-1] else put(x)
 
 
+def _every_second(x: Array, put: Put) -> Tensor:
+    wide = np.zeros((2 * x.shape[0], *x.shape[1:]), x.dtype)
+    wide[::2] = x
+    tensor: Tensor = put(wide)[::2]
+    return tensor
+
+
+def _exchanged(x: Array, put: Put) -> Tensor:
+    if x.ndim < 3:
+        return put(x)
+    order = (0, *range(2, x.ndim), 1)
+    turned = put(np.ascontiguousarray(np.transpose(x, order)))
+    return permute_dims(turned, tuple(int(i) for i in np.argsort(order)))
+
+
 _LAID: dict[str, Callable[[Array, Put], Tensor]] = {
-    "turned": _turned,
+    "column-major": _turned,
     "reversed": _reversed,
-    "every second": _stepped,
+    "strided": _stepped,
     "parts of rows": _parts,
+    "every second item": _every_second,
+    "axes exchanged": _exchanged,
     _REPEATED: _repeated,
 }
+#: The layouts of the host and the device with the same values.
+_KEEPING = [name for name in {**LAYOUTS, **_LAID} if name not in REPEATED]
 
 
 @check(Area.EDGES, per="kind", applies=has_layouts, by_value=True)
@@ -90,6 +110,36 @@ def laid_out_there(case: Case) -> None:
             return  # of an op that the backend does not claim
         words = f"the result for {name} inputs, laid out on the device"
         value_of(measured, measured.call(inputs), words)
+
+
+def is_random(case: Case) -> bool:
+    """Returns whether the call is a random one, with an input that is an array with axes."""
+    return case.sample.seed is not None and has_layouts(case)
+
+
+@check(Area.EDGES, applies=is_random, by_value=True)
+def each_laid_out(case: Case) -> None:
+    """Checks the result of a random call whose inputs have layouts of their own, drawn as well."""
+    rng = np.random.default_rng([case.sample.seed or 0, 17])
+    names = []
+
+    def laid(value: object) -> Any:
+        if not (isinstance(value, np.ndarray) and value.ndim) or rng.random() < 0.3:
+            return to_tensor(value, case.device)
+        repeated: Any = LAYOUTS[_REPEATED](value)
+        if value.size and value.tobytes() == repeated.tobytes():
+            name = _REPEATED
+        else:
+            name = _KEEPING[rng.integers(len(_KEEPING))]
+        names.append(name)
+        if name in _LAID and rng.random() < 0.7:
+            with contextlib.suppress(errors.MissingKernelError):  # an op that is not claimed
+                return _LAID[name](value, lambda x: to_tensor(x, case.device))
+        return to_tensor(LAYOUTS[name](value), case.device, copy=False)
+
+    inputs = [each(laid, value) for value in case.inputs]
+    words = f" for inputs that are {', '.join(names)}" if names else ""
+    value_of(case, case.call(inputs), f"the result{words}")
 
 
 @check(Area.EDGES, per="size")

@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from conformance_faults import (
+    conditions,
     devices,
     exactness,
     fresh,
@@ -24,11 +25,13 @@ from conformance_faults import (
     later,
     later_networks,
     newest,
+    pairs,
     process,
     relations,
     services,
     stored,
     structure,
+    third,
     unforeseen,
     values,
 )
@@ -49,6 +52,9 @@ FAULTS: dict[str, Fault] = {
     **later.FAULTS,
     **later_networks.FAULTS,
     **fresh.FAULTS,
+    **pairs.FAULTS,
+    **conditions.FAULTS,
+    **third.FAULTS,
 }
 #: Faults that neither a quick nor a full run catches, each with the reason.
 NOT_CAUGHT: dict[str, str] = {

@@ -2,7 +2,8 @@
 
 The samples of an op that are written (`samples`) say what is particular to it: its domain, its
 reference, its wrong calls. What every op must survive follows from its signature and its rules:
-every value that a dtype has, large and empty inputs, every axis, pairs of attributes.
+every value that a dtype has, large and empty inputs, every axis, pairs of attributes; and calls in
+which all of these are drawn at once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pullback_conformance.derived import (
     items,
     matrices,
     operands,
+    randomized,
     ranks,
     sizes,
 )
@@ -42,6 +44,7 @@ RULES: dict[str, Callable[..., Iterator[Sample]]] = {
     "operands": operands.samples,
     "ranks": ranks.samples,
     "items": items.samples,
+    "random": randomized.samples,
 }
 #: Those of a quick run for an op without a kernel: all its samples have one shape.
 FEW = ("values", "corners")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.spec import Op, Tier
-from pullback_conformance.derived.variation import Base, bases, mapped
+from pullback_conformance.derived.variation import Base, bases, mapped, redrawn
 from pullback_conformance.sample import Array, Sample, Suite
 
 #: More rows than the blocks of most libraries.
@@ -31,9 +31,9 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         sample, first = base.sample, base.arrays[0]
         if first.ndim < 2 or not isinstance(sample.inputs[0], np.ndarray):
             continue
+        # To 16-bit floats, many rows are next to singular.
+        wide = _WIDE if sample.dtypes is None else tuple(set(sample.dtypes) & set(_WIDE))
         if "large" not in suite.without:
-            # To 16-bit floats, so many rows are next to singular.
-            wide = _WIDE if sample.dtypes is None else tuple(set(sample.dtypes) & set(_WIDE))
             yield from _finite(base, _larger(sample), f"{ROWS} rows", dtypes=wide)
         batches = mapped(lambda x: _BATCH[..., None, None] * x, _last_two(sample.inputs))
         yield from _finite(base, batches, "batches of two axes")
@@ -41,6 +41,13 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
         flat = [np.roll(_last_two((first,))[0], k, -2) for k in range(_BATCH.size)]
         orders = np.reshape(flat, (*_BATCH.shape, *flat[0].shape))
         yield from _finite(base, (orders, *batches[1:]), "batches of rows in other orders")
+        for words, part in (("", first), (" turned over", first.swapaxes(-1, -2).copy())):
+            # Of a product with itself half of the digits are left.
+            close = (*part.shape[:-2], 1, part.shape[-1])
+            last = part[..., :1, :] + 2.0**-10 * redrawn(first, close)
+            nearly = np.concatenate([part[..., :-1, :], last], axis=-2)
+            note = f"two rows nearly equal{words}"
+            yield from _finite(base, (nearly, *sample.inputs[1:]), note, dtypes=wide)
         turned = (first[..., ::-1, :].copy(), *sample.inputs[1:])
         yield from _finite(base, turned, "rows in reverse order")
         for words, part in (("one column", first[..., :1]), ("one row", first[..., :1, :])):

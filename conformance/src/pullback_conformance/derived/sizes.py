@@ -190,7 +190,7 @@ def _whole_vectors(base: Base, lengths: list[int], *, each: bool) -> Iterator[Sa
             if _total(base, {length: size}) <= _WHOLE[size]:
                 resized = _resized(base, {length: size})
                 if size in _LONG:
-                    if base.arrays[0].dtype != np.float64 or each:
+                    if base.arrays[0].dtype != np.float64 or each or base.suite.slow:
                         continue
                     resized = _alone(resized)
                 yield from _taken(resized, f"{length} is {size}")

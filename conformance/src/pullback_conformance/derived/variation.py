@@ -211,7 +211,9 @@ def distinct(samples: Iterator[Sample]) -> Iterator[Sample]:
     for sample in samples:
         shapes = [(x.shape, x.dtype.name) for x in leaves(sample.inputs)]
         absent = [value is None for value in sample.inputs]
-        key = repr((shapes, absent, sample.note, sorted(sample.attributes.items(), key=str)))
+        key = repr(
+            (shapes, absent, sample.note, sample.seed, sorted(sample.attributes.items(), key=str))
+        )
         if key not in seen:
             seen.add(key)
             yield sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -20,6 +21,13 @@ def _collapsed(path: tuple[int, ...], blank: int) -> list[int]:
     return [one for one in kept if one != blank]
 
 
+def _wanted(labels: Array, blank: int) -> list[int]:
+    if blank in labels:
+        raise ValueError("the blank is no label")
+    found: list[int] = labels.tolist()
+    return found
+
+
 def _ctc(
     logits: Array, labels: Array, logit_lengths: Array, label_lengths: Array, *, blank: int = 0
 ) -> Array:
@@ -27,7 +35,7 @@ def _ctc(
     losses = []
     blank %= logits.shape[-1]
     for item in range(logits.shape[0]):
-        wanted = labels[item, : label_lengths[item]].tolist()
+        wanted = _wanted(labels[item, : label_lengths[item]], blank)
         frames = int(logit_lengths[item])
         total = logits.dtype.type(0)
         for path in product(range(logits.shape[-1]), repeat=frames):
@@ -46,7 +54,7 @@ def _ctc_slopes(
     slopes = np.zeros_like(logits)
     blank %= logits.shape[-1]
     for item in range(logits.shape[0]):
-        wanted = labels[item, : label_lengths[item]].tolist()
+        wanted = _wanted(labels[item, : label_lengths[item]], blank)
         frames = int(logit_lengths[item])
         total, through = logits.dtype.type(0), np.zeros_like(logits[item])
         for path in product(range(logits.shape[-1]), repeat=frames):
@@ -143,6 +151,13 @@ suite(
         normal(2, 3, 3), np.array([[1, 2], [1, 2]]), _lengths(3, 2), _lengths(0, 2),
         normal(2, seed=5), note="no labels, and as many as frames",
     ),
+    replace(
+        rough(
+            np.concatenate([normal(2, 3, 3), np.full((2, 1, 3), np.inf)], axis=1), _LABELS,
+            _lengths(3, 2), _lengths(1, 1), normal(2, seed=5), note="infinities behind the end",
+        ),
+        checks=("value",),
+    ),
     rough(
         normal(2, 3, 3), np.array([[1, 1], [1, 2]]), _lengths(2, 1), _lengths(2, 2),
         normal(2, seed=5), note="too few frames",
@@ -211,7 +226,8 @@ def _ordered(inputs: Any, result: Any) -> Any:
 
 
 _CHOICES = dict.fromkeys(
-    ("exceptional", "large", "shared", "equal"), "equal scores have no order, and NaN has none"
+    ("exceptional", "large", "shared", "equal", "random"),
+    "equal scores have no order, and NaN has none",
 )
 _MASKED = normal(2, 4, 3, seed=3)
 _MASKED[:, 1:, 2] = -np.inf

@@ -109,11 +109,18 @@ def _floor_divide(x1: Array, x2: Array) -> Array:
     if x1.dtype.kind in "iu":
         return np.floor_divide(x1, x2)
     quotient = x1 / x2
-    # Where there is no place behind the point, the quotient is rounded once, not twice.
-    narrow = x1.astype(np.float64) / x2.astype(np.float64)
-    quotient = np.where(np.abs(narrow) < 2.0**53, quotient, narrow)
     # The quotient of a finite and an infinite number is a zero (array API standard).
-    return np.where(np.isinf(x2) | np.isinf(x1), x1 / x2, np.floor(quotient))
+    plain = ~(np.isfinite(x1) & np.isfinite(x2)) | (x2 == 0)
+    if x1.dtype != np.longdouble:
+        # Where there is no place behind the point, the quotient is rounded once, not twice.
+        return np.where(plain | (np.abs(quotient) >= 2.0**53), quotient, np.floor(quotient))
+    # The floor is rounded to float64 afterwards: it has to be exact, and a remainder is.
+    rest = np.fmod(x1, x2)
+    whole = np.rint((x1 - rest) / x2)
+    whole = np.where((rest != 0) & ((rest < 0) != (x2 < 0)), whole - 1, whole)
+    whole = np.where(whole == 0, np.copysign(0, quotient), whole)
+    narrow = x1.astype(np.float64) / x2.astype(np.float64)
+    return np.where(plain | (np.abs(quotient) >= 2.0**62), narrow, whole)
 
 
 # Quotients just below a whole number, to which the nearest number would be rounded up, and beyond
@@ -184,7 +191,9 @@ suite(
 
 
 def _fixed_power(x: Array, *, exponent: float) -> Array:
-    return _pow(x, np.asarray(exponent, x.dtype))
+    if exponent not in _EXPONENTS or (x.dtype.kind in "iu" and exponent < 3):
+        raise ValueError("there is no form of that")
+    return _pow(np.atleast_1d(x), np.asarray(exponent, x.dtype)).reshape(x.shape)
 
 
 _EXPONENTS = (3.0, 4.0, 5.0, -2.0, 0.5, -0.5)

@@ -17,6 +17,8 @@ from pullback_conformance.sample import Array, Sample, call, reachable, rough, s
 def _full(shape: object, fill_value: object, dtype: Any = None) -> Any:
     if dtype is None:
         dtype = dtypes.promote([type(fill_value)])
+        if isinstance(fill_value, int):
+            np.asarray(fill_value, dtypes.as_dtype(dtype))  # raises for what it does not hold
     # NumPy rounds to bfloat16 by way of float32.
     return cast(np.full(shape, fill_value), dtypes.as_dtype(dtype))
 

@@ -61,6 +61,7 @@ _NONE = dict.fromkeys(
 suite("non_max_suppression", _suppress, without=_NONE)(
     *(call(_MANY, _BEST, None, iou_threshold=t) for t in (0.0, 0.13, 0.34, 0.71, 1.0)),
     call(_MANY, _BEST, integers(0, 3, 30), iou_threshold=0.13, note="groups"),
+    call(-_MANY, _BEST, integers(0, 3, 30), iou_threshold=0.13, note="groups below 0"),
     call(_MANY, _BEST, None, score_threshold=0.2, max_boxes=3, iou_threshold=0.34),
     call(_MANY, _BEST, None, score_threshold=1.0, note="no score is enough"),
     call(

@@ -31,6 +31,7 @@ _SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 
 suite("matmul", np.matmul)(
     *(call(normal(*a), normal(*b, seed=1)) for a, b in _SHAPES),
+    call(normal(3), normal(2, 3, 3, seed=1), note="a vector and square matrices"),
     call(cnormal(3, 4), cnormal(4, 2, seed=3)),
     call(cnormal(2, 3, 4), cnormal(4, seed=3)),
     call(integers(-9, 9, 3, 4), integers(-9, 9, 4, 2), note="integers"),
@@ -130,7 +131,7 @@ suite("cross", _cross, scale=_cross_scale)(
     wrong(errors.ShapeError, normal(2), normal(2)),
     wrong(errors.AxisError, normal(3, 3), normal(3), axis=-2),
 )
-suite("tensordot", lambda x1, x2, *, axes=2: np.tensordot(x1, x2, axes=axes))(
+suite("tensordot", lambda x1, x2, *, axes=2: np.tensordot(x1, x2, axes=axes), slow=True)(
     call(normal(2, 3, 4), normal(3, 4, 5, seed=1)),
     call(normal(2, 3), normal(3, 2, seed=1), axes=1),
     call(normal(3, 3, 2), normal(3, 3, 2, seed=1), axes=([1, 0], [0, 1]), note="axes of one size"),

@@ -177,7 +177,9 @@ suite("tile", lambda x, repetitions: np.tile(x, repetitions))(
 )
 
 
-def _pad(x: Array, pad_width: Any, mode: Any = "constant", constant_values: object = 0) -> Any:
+def _pad(x: Array, pad_width: Any, mode: Any = "constant", constant_values: Any = 0) -> Any:
+    if x.dtype.kind in "iu":
+        x.dtype.type(constant_values)  # raises for a number that the dtype does not hold
     if mode == "constant":
         return np.pad(x, pad_width, mode, constant_values=constant_values)
     return np.pad(x, pad_width, mode)

@@ -99,7 +99,7 @@ def _patches(shape: tuple[int, ...], how: dict[str, Any]) -> tuple[Array, dict[s
     return drawn, {"size": shape[2:] if first else shape[1:-1], **rest}
 
 
-suite("unfold", _unfold, items=("x",))(
+suite("unfold", _unfold, items=("x",), slow=True)(
     *(call(normal(*shape), **how) for shape, how in _CASES),
     call(integers(-5, 5, 1, 4, 2), window=2, note="integers"),
     call(normal(1, 2, 1), window=3, note="no windows"),
@@ -107,7 +107,7 @@ suite("unfold", _unfold, items=("x",))(
     wrong(errors.ShapeError, normal(1, 4, 3), window=(2, 2)),
     wrong(errors.ShapeError, normal(1, 4, 3), window=0),
 )
-suite("fold", _fold, items=("patches",))(
+suite("fold", _fold, items=("patches",), slow=True)(
     *(call(patches, **how) for patches, how in (_patches(*case) for case in _CASES)),
     call(cnormal(1, 3, 2, 1), size=4, note="complex"),
     call(integers(-5, 5, 1, 3, 2, 1), size=4, note="integers"),

@@ -161,7 +161,11 @@ for _name, _reference, _sizes in (
         _found += [
             replace(one, attributes={**one.attributes, "reset_after": False}) for one in _found
         ]
-    suite(_name, _reference, scale=_terms(_reference, _sizes[1]), items=_ITEMS)(*_found, *_wrong)
+    suite(
+        _name, _reference, scale=_terms(_reference, _sizes[1]), items=_ITEMS,
+        # What is not bounded grows with the steps.
+        slow=_name == "simple_rnn",
+    )(*_found, *_wrong)  # fmt: skip
 
 
 # The gradients --------------------------------------------------------------------------------

@@ -160,7 +160,9 @@ _TRUTH = [
 ]
 suite("any", np.any)(*_TRUTH, *_WRONG_AXIS)
 suite("all", np.all)(*_TRUTH, *_WRONG_AXIS)
-suite("count_nonzero", np.count_nonzero)(*_TRUTH, *_WRONG_AXIS)
+suite("count_nonzero", np.count_nonzero)(
+    *_TRUTH, call(np.ones((300, 2), bool), axis=0, note="more than a byte holds"), *_WRONG_AXIS
+)
 
 
 def _var(x: Array, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:

@@ -370,10 +370,19 @@ def _affine_grid(theta: Array, *, size: Any, align_corners: bool = False) -> Arr
     return y
 
 
+def _rows(theta: Array, size: tuple[int, ...]) -> Array:
+    """The sums of the absolute elements of the rows, at all places: those are from -1 to 1."""
+    sums = np.abs(theta.astype(np.float64)).sum(-1)
+    return np.broadcast_to(
+        sums.reshape(len(theta), *[1] * len(size), -1), (len(theta), *size, len(size))
+    )
+
+
 suite(
     "affine_grid",
     _affine_grid,
-    scale=lambda theta, **how: np.sum(np.abs(theta)) + 0 * (_affine_grid(theta, **how)),
+    slow=True,
+    scale=lambda theta, *, size, **_: _rows(theta, tuple_of(size, theta.shape[1])),
 )(
     *(call(normal(2, 2, 3), size=(3, 4), align_corners=align) for align in (False, True)),
     *(call(normal(1, 3, 4), size=(2, 3, 4), align_corners=align) for align in (False, True)),

@@ -49,6 +49,8 @@ suite("argwhere", _argwhere)(
 
 def _searchsorted(x1: Array, x2: Array, sorter: Any = None, *, side: str = "left") -> Any:
     line = x1 if sorter is None else x1[sorter]
+    if not np.array_equal(np.sort(line), line, equal_nan=line.dtype.kind == "f"):
+        raise ValueError("x1 is not sorted")
     flat = [
         sum(bool(a < b if side == "left" else a <= b) for a in line) if b == b else len(line)
         for b in x2.ravel()

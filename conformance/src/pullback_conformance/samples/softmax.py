@@ -32,7 +32,8 @@ def _terms(x: Array, *, axis: int = -1) -> Array:
     """What cancels: the distance from the largest, and the logarithm."""
     if not x.size:
         return x
-    return np.max(np.abs(x), axis=axis, keepdims=True) + np.abs(x) + np.log(x.shape[axis])
+    size = np.where(np.isfinite(x), np.abs(x), 0)
+    return np.max(size, axis=axis, keepdims=True) + size + np.log(x.shape[axis])
 
 
 _SAMPLES = (

@@ -101,6 +101,8 @@ def _quantile(
     low = np.quantile(x, levels, axis=axis, method="lower")
     high = np.quantile(x, levels, axis=axis, method="higher")
     found = np.where(np.isinf(low) & (low == high), low, found)
+    # A number beside an infinity is lost in it.
+    found = np.where(np.isnan(found) & (np.isinf(low) != np.isinf(high)), low + high, found)
     if not keepdims:
         return found
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis

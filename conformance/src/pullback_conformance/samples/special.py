@@ -189,7 +189,7 @@ suite("erfc", _elementwise(math.erfc))(
     *_on(-2, 2, _SIGNED, _INTEGERS, _BOTH_SIGNS, rough(np.linspace(-7.0, 26.0, 100), note="line")),
     *_COMPLEX,
 )
-suite("erfinv", exactly(_erfinv, _erfinv_edge))(
+suite("erfinv", exactly(_erfinv, _erfinv_edge), slow=True)(
     *_on(
         -0.9,
         0.9,
