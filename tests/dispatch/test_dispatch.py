@@ -407,6 +407,31 @@ def test_residuals_in_every_order(define, offer, kernel):
     np.testing.assert_allclose(orders, [2**n * np.exp(1.0) for n in (1, 2, 3)])
 
 
+def test_the_first_call_asks_for_no_residuals_either(define, offer):
+    @define(name="test_spared", dtype=dtypes.floating, residuals=("e",))
+    def spared(x: TensorLike, /) -> tuple[Tensor, Tensor]:
+        """exp(x), kept."""
+        e = pb.exp(x)
+        return e, e
+
+    spared.vjp(x=lambda g, e: g * e)
+    asked = []
+
+    def kernel(x, *, residuals=True):
+        asked.append(residuals)
+        return (np.exp(x), np.exp(x)) if residuals else np.exp(x)
+
+    offer("test_spared", kernel)
+    x = pb.asarray([0.5], dtype="float64")
+    for _ in range(3):
+        spared(x)
+    with pb.GradientTape() as tape:
+        tape.watch(x)
+        y = spared(x)
+    assert asked == [False, False, False, True]
+    np.testing.assert_allclose(tape.gradient(y, x), np.exp([0.5]))
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("results", [1, 2])
 def test_results_of_a_sequence_in_every_order(define, results, hidden):

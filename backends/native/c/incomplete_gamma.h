@@ -24,7 +24,9 @@ INLINE double log_gamma_of_next(double a) {
 static double log_power(double a, double x) {
     if (a >= GAMMA_LARGE) {
         double rest = stirling(1.0 / (a * a)) / a;
-        return a * log1p_rest64((x - a) / a) - rest - 0.5 * log64(2.0 * M_PI * a);
+        /* Where x is far below a, x / a - 1 has lost the digits of x. */
+        double power = x < 0.5 * a ? a * log64(x / a) - (x - a) : a * log1p_rest64((x - a) / a);
+        return power - rest - 0.5 * log64(2.0 * M_PI * a);
     }
     double gamma = a <= 1.0 ? log_gamma_of_next(a) : lgamma64(a + 1.0);
     return a * log64(x) - x - gamma;

@@ -422,7 +422,7 @@ def adjugate(x):
 
 
 def regular(x):
-    """Whether matrices are regular, as the right kernel sees it."""
+    """Returns whether matrices are regular, as the right kernel sees it."""
     return np.isfinite(x).all() and (np.linalg.matrix_rank(x.astype(np.float64)) == 2).all()
 
 
@@ -554,7 +554,7 @@ def two_passes(right):
 
 
 def windows_end_early(x, *, output_size, data_format):
-    """Windows end at the floor, not at the ceiling."""
+    """Windows end before what lies between two elements, not behind it."""
     y = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
     if isinstance(output_size, int):
         output_size = (output_size,) * (x.ndim - 2)
@@ -570,7 +570,7 @@ def windows_end_early(x, *, output_size, data_format):
 
 
 def whole_windows(y, x, *, window, strides, padding, dilation, data_format, **how):
-    """What the last windows have beyond the padding is counted, too."""
+    """Counts what the last windows have beyond the padding, too."""
     if not (how.get("ceil_mode") and how.get("count_include_pad")):
         return y
     wide = y.astype(np.float64)

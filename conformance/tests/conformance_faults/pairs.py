@@ -36,7 +36,7 @@ def attributes(op, where, **wrong):
 
 
 def behind(x, axis):
-    """Whether the last axis is not among those that an attribute names."""
+    """Returns whether the last axis is not among those that an attribute names."""
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     return x.ndim > 1 and x.ndim - 1 not in axes
 

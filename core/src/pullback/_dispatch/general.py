@@ -254,7 +254,9 @@ def _call(
     body_is_recorded = tracked and op.differentiable and not op.rules and not op.primitive
     arrays: Sequence[Any]
     if plan.kernel is not None and not body_is_recorded:
-        arrays = plan.run(arrays_of(inputs))
+        # As in specialized code, so that the first call has the bits of those after it.
+        demanded = RECORDING.count or residuals is not None or not device.backend.keeps_bodies
+        arrays = plan.run(arrays_of(inputs), residuals=bool(demanded))
     elif op.primitive:
         raise _missing_kernel(op, device, dtype_remark(flat))
     elif (tracked or residuals is not None) and (op.rules or not op.differentiable):

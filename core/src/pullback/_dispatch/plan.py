@@ -26,7 +26,7 @@ from pullback._dispatch.results import native_arrays
 from pullback._dispatch.warned import run_unwarned
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
-from pullback.plugins.records import Kernel, Native
+from pullback.plugins.records import Kernel, Native, leaves_out_residuals
 from pullback.shapes import Shape
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -69,11 +69,12 @@ class Plan:
         #: True when all that the kernel returned has been looked at once.
         self._checked = False
 
-    def run(self, inputs: Sequence[Any]) -> Sequence[Native]:
+    def run(self, inputs: Sequence[Any], *, residuals: bool = True) -> Sequence[Native]:
         """Calls the kernel.
 
         Args:
             inputs: native arrays; None for an input that is absent, a list for a sequence.
+            residuals: whether they are asked for; without, a kernel that can leaves them out.
 
         Returns:
             native arrays, the residuals last. The first run checks them in full; later ones
@@ -82,28 +83,30 @@ class Plan:
         Raises:
             PullbackError: for what the kernel raises, as the op explains it.
         """
-        kernel = self.kernel
+        kernel, keywords, count = self.kernel, self._keywords, self._count
         assert kernel is not None
+        if not residuals and leaves_out_residuals(self.op, kernel):
+            keywords, count = {**keywords, "residuals": False}, len(self.op.outputs)
         try:
             try:
-                result = kernel(*inputs, **self._keywords)
+                result = kernel(*inputs, **keywords)
             except RuntimeWarning:
-                result = run_unwarned(kernel, *inputs, **self._keywords)
+                result = run_unwarned(kernel, *inputs, **keywords)
         except Exception as error:
             tensors = tuple(self._tensors(value) for value in inputs)
             raise_explained(self.op, error, tensors, self.attributes)
         if self._checked:
             kind = type(inputs[0])
             if type(result) is kind:
-                if self._count == 1:
+                if count == 1:
                     return (result,)
-            elif isinstance(result, (tuple, list)) and len(result) == self._count:
+            elif isinstance(result, (tuple, list)) and len(result) == count:
                 for array in result:
                     if type(array) is not kind:
                         break
                 else:
                     return result
-        arrays = native_arrays(self.op, self.device, kernel, inputs, result)
+        arrays = native_arrays(self.op, self.device, kernel, inputs, result, count)
         self._checked = len(inputs) > 0
         return arrays
 

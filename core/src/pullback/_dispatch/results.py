@@ -13,14 +13,21 @@ from pullback.spec import Op
 
 
 def native_arrays(
-    op: Op, device: Device, kernel: Kernel, inputs: Sequence[Any], result: object
+    op: Op,
+    device: Device,
+    kernel: Kernel,
+    inputs: Sequence[Any],
+    result: object,
+    count: int | None = None,
 ) -> list[Any]:
     """The native arrays that a kernel returned for native inputs, the residuals last.
+
+    There are `count` of them; by default results and residuals.
 
     Raises:
         BackendError: for another number of them, and for results that are not arrays.
     """
-    expected = len(op.outputs) + len(op.residuals)
+    expected = len(op.outputs) + len(op.residuals) if count is None else count
     native_dtypes = device.backend.public_dtypes
     alike = expected == 1 and inputs and type(result) is type(inputs[0])
     if alike and _is_native(result, native_dtypes):  # as of nearly every call

@@ -89,8 +89,11 @@ def log_gamma_of_next(xp: ArrayNamespace, a: Any) -> Any:
 def log_power_of_large(xp: ArrayNamespace, a: Any, x: Any) -> Any:
     """log(x**a exp(-x) / gamma(a + 1)) for large a."""
     rest = polynomial(xp, 1 / (a * a), _STIRLING) / a
-    far = a * log1p_rest(xp, (x - a) / a) - rest
-    return far - 0.5 * xp.log(2 * math.pi * a)
+    # Where x is far below a, x / a - 1 has lost the digits of x.
+    below = x < 0.5 * a
+    near = a * log1p_rest(xp, (xp.where(below, a, x) - a) / a)
+    far = a * xp.log(xp.where(below, x, a) / a) - (x - a)
+    return xp.where(below, far, near) - rest - 0.5 * xp.log(2 * math.pi * a)
 
 
 def log_power(xp: ArrayNamespace, a: Any, x: Any) -> Any:

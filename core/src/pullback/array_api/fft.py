@@ -18,24 +18,32 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     if not hasattr(xp, "fft"):
         return {}
 
+    def filled(x: Any, axis: int) -> Any:
+        """A zero along an empty axis: `irfft` of NumPy reads memory that nobody has written."""
+        if x.shape[axis]:
+            return x
+        shape = list(x.shape)
+        shape[axis] = 1
+        return xp.zeros(tuple(shape), dtype=x.dtype)
+
     def one(name: str) -> Kernel:
         transform = getattr(xp.fft, name)
 
         def kernel(x: Any, *, n: int, axis: int, norm: str) -> Any:
-            return transform(x, n=n, axis=axis, norm=norm)
+            return transform(filled(x, axis), n=n, axis=axis, norm=norm)
 
         return kernel
 
     def several(name: str) -> Kernel:
         transform = getattr(xp.fft, name)
 
-        def kernel(x: Native, *, s: object, axes: object, norm: str) -> Any:
-            return transform(x, s=s, axes=axes, norm=norm) if axes else x
+        def kernel(x: Native, *, s: object, axes: tuple[int, ...], norm: str) -> Any:
+            return transform(filled(x, axes[-1]), s=s, axes=axes, norm=norm) if axes else x
 
         return kernel
 
     def hfft(x: Any, *, n: int, axis: int, norm: str) -> Any:
-        return xp.fft.irfft(xp.conj(x), n=n, axis=axis, norm=_INVERSE[norm])
+        return xp.fft.irfft(xp.conj(filled(x, axis)), n=n, axis=axis, norm=_INVERSE[norm])
 
     def ihfft(x: Any, *, n: int, axis: int, norm: str) -> Any:
         return xp.conj(xp.fft.rfft(x, n=n, axis=axis, norm=_INVERSE[norm]))

@@ -10,6 +10,7 @@ from pullback._dispatch import op
 from pullback._dispatch.arguments import as_float
 from pullback._dispatch.convert import as_number
 from pullback.dtypes import Operands, Resolution, ordered, position
+from pullback.ops.comparison import isinf
 from pullback.ops.creation import full
 from pullback.ops.indexing import place_along_axis, take_along_axis
 from pullback.ops.joining import stack
@@ -240,7 +241,10 @@ def quantile(
             above = vectors[..., below + 1]
             # Two infinities of one sign have no difference, and nothing between them.
             step = where(above == value, 0, above - value)
-            value = value + step * fraction if fraction < 0.5 else above - step * (1 - fraction)
+            left = 1 - fraction
+            between = value + step * fraction if fraction < 0.5 else above - step * left
+            # A number beside an infinity is lost in it.
+            value = where(isinf(step), value * left + above * fraction, between)
         value = where(has_nan, float("nan"), value)
         return value.reshape(shape).astype(x.dtype)
 

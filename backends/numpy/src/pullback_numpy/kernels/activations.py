@@ -61,7 +61,7 @@ def _prelu(x: Array, slope: Array) -> Any:
 def _leaky_relu(x: Array, *, negative_slope: float) -> Array:
     w = widened(x)
     scaled = np.multiply(w, w.dtype.type(negative_slope), out=fresh(w))
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # 0 times infinity is NaN
         return narrowed(np.maximum(w, scaled, out=scaled), x)
     return narrowed(np.where(w > 0, w, scaled), x)
 

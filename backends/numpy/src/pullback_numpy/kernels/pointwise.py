@@ -146,7 +146,8 @@ def _sum_of_powers(ufunc: Any, power: Any, unit: float) -> Kernel:
     many = in_pieces(into)
 
     def kernel(x1: Array, x2: Array) -> Any:
-        return ufunc(x1, x2) if max(x1.size, x2.size) < SMALL else many(x1, x2)
+        few = max(x1.size, x2.size) < SMALL or not min(x1.size, x2.size)
+        return ufunc(x1, x2) if few else many(x1, x2)
 
     return kernel
 

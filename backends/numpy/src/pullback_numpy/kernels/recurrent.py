@@ -359,7 +359,7 @@ def _gru_gradient(
         if rows is not None:
             left[rows] = dh[rows]
         dh = left
-    da, db = by_input.reshape(-1, 3 * units), by_state.reshape(-1, 3 * units)
+    da, db = (slopes.reshape(time * x.shape[0], 3 * units) for slopes in (by_input, by_state))
     inputs, before = _rows(x), _rows_before(out, initial_h, reverse)
     dx, *weights = _run_tasks(
         da.size * 3 * units,

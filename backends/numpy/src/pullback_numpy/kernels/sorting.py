@@ -200,8 +200,10 @@ def _at_level(rows: Any, level: float, *, partial: bool) -> Any:
         # have no difference, and nothing between them.
         above = np.minimum.reduce(rest, -1) if partial else rest[:, 0]
         step = np.where(above == value, number(0), above - value)
-        share = position - below
-        value = value + step * number(share) if share < 0.5 else above - step * number(1 - share)
+        share, left = number(position - below), number(1 - (position - below))
+        between = value + step * share if share < 0.5 else above - step * left
+        # A number beside an infinity is lost in it.
+        value = np.where(np.isinf(step), value * left + above * share, between)
     # NaN is behind all numbers.
     last = np.maximum.reduce(rows[:, below:], -1) if partial else rows[:, -1]
     return np.where(last != last, number("nan"), value)

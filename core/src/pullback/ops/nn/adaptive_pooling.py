@@ -38,6 +38,8 @@ def _adapted(x: Shape, *, output_size: Shape, data_format: str) -> Shape:
             f"images need a batch, one or more spatial dimensions and channels; got shape {x}"
         )
     spatial = spatial_of(x, data_format)
+    if not all(spatial):
+        raise errors.ShapeError(f"images need pixels to be pooled, got shape {x}")
     entries = (
         output_size if isinstance(output_size, (tuple, list)) else [output_size] * len(spatial)
     )

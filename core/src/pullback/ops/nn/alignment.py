@@ -125,13 +125,13 @@ class _Lattice:
         nothing = full(path.shape, 0, dtype=self.log_y.dtype, device=device)
         self.start = where(state == 0, nothing, _NEVER)
         # A path ends in the last label, or in the blank after it.
-        last = reshape(label_lengths, (batch, 1)) * 2
+        last = reshape(label_lengths.astype(state.dtype), (batch, 1)) * 2
         self.is_end = (state == last) | (state == last - 1)
         self.end = where(self.is_end, nothing, _NEVER)
         places = broadcast_to(reshape(path, (batch, 1, states)), (batch, frames, states))
         emitted = maximum(take_along_axis(self.log_y, places, axis=2), _NEVER)
         self.emissions = unstack(emitted, axis=1)
-        counts = reshape(logit_lengths, (batch, 1, 1))
+        counts = reshape(logit_lengths.astype(state.dtype), (batch, 1, 1))
         self.lasting = counts > reshape(arange(frames, device=device), (1, frames, 1))
         self.lasts = unstack(self.lasting, axis=1)
         self.classes = equal(reshape(path, (batch, states, 1)), arange(classes, device=device))

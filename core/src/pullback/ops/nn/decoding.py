@@ -116,7 +116,7 @@ def ctc_beam_search(
     beams = _Beams(log_y, beam_width, blank)
     # Behind the last frame there are blanks alone, which leave all as it is.
     frame = expand_dims(arange(frames, device=logits.device), -1)
-    counted = frame < reshape(logit_lengths, (batch, 1, 1))
+    counted = frame < reshape(logit_lengths.astype(frame.dtype), (batch, 1, 1))
     resting = where(arange(classes, device=logits.device) == blank, 0.0, _NEVER)
     for scores in unstack(where(counted, log_y, resting.astype(log_y.dtype)), axis=1):
         beams.step(scores)

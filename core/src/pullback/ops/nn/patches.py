@@ -9,6 +9,7 @@ from pullback import errors
 from pullback._dispatch import op
 from pullback._once import remembered
 from pullback.dtypes import numeric, same
+from pullback.ops.creation import zeros
 from pullback.ops.joining import stack, unstack
 from pullback.ops.manipulation import permute_dims, reshape
 from pullback.ops.nn.windows import (
@@ -195,6 +196,8 @@ def _(
     data_format: DataFormat,
 ) -> Tensor:  # fmt: skip
     size = spatial_of(tuple(x_shape), data_format)
+    if not all(size):
+        return zeros(tuple(x_shape), dtype=g.dtype, device=g.device)
     return fold(
         g, size, strides=strides, padding=padding, dilation=dilation, data_format=data_format
     )

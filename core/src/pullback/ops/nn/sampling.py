@@ -518,7 +518,7 @@ def grid_sample(
 
 def _affine_shape(theta: Shape, *, size: Shape, **_: object) -> Shape:
     """The batch, the sizes, and the number of dimensions."""
-    if len(theta) != 3 or theta[2] != theta[1] + 1:
+    if len(theta) != 3 or not theta[1] or theta[2] != theta[1] + 1:
         raise errors.ShapeError(
             f"theta must be matrices (batch, dimensions, dimensions + 1), got shape {theta}"
         )
