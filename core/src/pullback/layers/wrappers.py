@@ -242,8 +242,9 @@ class SpectralNormalization(NormalizedWeight):
         axis: see `WeightNormalization`.
         options: see `Layer`.
 
-    >>> layer = pb.layers.SpectralNormalization(pb.layers.Dense(3, use_bias=False))
-    >>> matrix = layer(pb.eye(2))
+    >>> dense = pb.layers.Dense(3, use_bias=False)
+    >>> layer = pb.layers.SpectralNormalization(dense, power_iterations=200)
+    >>> matrix = layer(pb.eye(2), training=True)
     >>> abs(float(pb.linalg.svdvals(matrix)[0]) - 1) < 1e-3
     True
 
