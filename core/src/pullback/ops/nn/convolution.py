@@ -161,7 +161,7 @@ def _matmul_groups(x: Tensor, matrix: Tensor, groups: int) -> Tensor:
     if groups == 1:
         return matmul(x, matrix)
     width, filters = matrix.shape
-    grouped_x = reshape(x, (-1, groups, width))
+    grouped_x = reshape(x, (size_of(x.shape[:-1]), groups, width))
     grouped_matrix = reshape(matrix, (width, groups, filters // groups))
     y = matmul(moveaxis(grouped_x, 1, 0), moveaxis(grouped_matrix, 1, 0))
     return reshape(moveaxis(y, 0, 1), (*x.shape[:-1], filters))
