@@ -286,7 +286,7 @@ def _rounded(op: Op, inputs: tuple[Any, ...], rng: np.random.Generator) -> tuple
             return x
         if near is not None and op.accuracy is Accuracy.EXACT:
             return rng.choice(near, x.shape)
-        return np.clip(np.trunc(8 * x), low, 100).astype(dtype)
+        return np.clip(np.nan_to_num(np.trunc(8 * x)), low, 100).astype(dtype)
 
     return mapped(convert, inputs)
 

@@ -70,7 +70,9 @@ def _ctc_slopes(
 
 def _size(logits: Array, *rest: Array, **_: object) -> Array:
     """The scores of all frames add up."""
-    worst = 2 * np.abs(logits).max(initial=0) + np.log(logits.shape[-1]) + 2
+    # Behind the end there may be infinities.
+    finite = logits[np.isfinite(logits)]
+    worst = 2 * np.abs(finite).max(initial=0) + np.log(logits.shape[-1]) + 2
     return np.full(logits.shape[0], logits.shape[1] * worst)
 
 
