@@ -55,7 +55,6 @@ _SAME_NAME = (
     "minimum",
     "multiply",
     "negative",
-    "nextafter",
     "not_equal",
     "reciprocal",
     "remainder",
@@ -118,6 +117,10 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
             return xp.astype(xp.pow(*wide), x1.dtype, copy=False)
         return xp.pow(x1, x2)
 
+    def nextafter(x1: Any, x2: Any) -> Any:
+        # Of equal zeros it is the second; NumPy's of float16 is the first.
+        return xp.where(x1 == x2, x2, xp.nextafter(x1, x2))
+
     def real(x: Any) -> Any:
         return xp.real(x) if is_complex(x) else x
 
@@ -164,6 +167,8 @@ def kernels(xp: ArrayNamespace) -> dict[str, Kernel]:
     table: dict[str, Kernel] = {name: getattr(xp, name) for name in _SAME_NAME if hasattr(xp, name)}
     table |= {"expm1": expm1, "floor_divide": floor_divide, "log1p": log1p}
     table |= {"positive": positive, "pow": pow}
+    if hasattr(xp, "nextafter"):
+        table["nextafter"] = nextafter
     truths = {"maximum": "logical_or", "minimum": "logical_and", "multiply": "logical_and"}
     for name, other in truths.items():
         if name in table:

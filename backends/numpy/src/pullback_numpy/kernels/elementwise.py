@@ -72,12 +72,6 @@ def _floor_divide(x1: Array, x2: Array) -> Any:
     return whole - (doubtful & (above > size - above))
 
 
-def _nextafter(x1: Array, x2: Array) -> Array:
-    y = np.nextafter(x1, x2)
-    # Of equal zeros it is the second; NumPy's of float16 is the first.
-    return np.where(x1 == x2, x2, y) if x1.itemsize == 2 else y
-
-
 def _expm1(x: Array) -> Array:
     y = np.expm1(x)
     if x.dtype.kind == "c":
@@ -402,7 +396,6 @@ KERNELS: dict[str, Kernel] = {
     "maximum": maximum,
     "minimum": minimum,
     "multiply": np.multiply,  # which takes booleans itself
-    "nextafter": _nextafter,
     "pow": _pow,
     "real": _real,
     "remainder": _remainder,
