@@ -48,6 +48,11 @@ def prepares(kernel: Any) -> Callable[[_Prepare], _Prepare]:
     return decorator
 
 
+def once(x: Array) -> Array:
+    """Each element of x that is repeated once; its axes are kept."""
+    return x[tuple([slice(None) if step else slice(1) for step in x.strides])]
+
+
 def plain(x: Array) -> Array:
     """x in C order and aligned, as loops read it; a copy if it is not."""
     flags = x.flags

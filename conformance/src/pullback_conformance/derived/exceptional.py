@@ -10,12 +10,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from pullback import dtypes, errors
+from pullback import dtypes
 from pullback.dtypes import DType
-from pullback.spec import Accuracy, Op, Tier
-from pullback_conformance.case import touched
+from pullback.spec import Accuracy, Op
 from pullback_conformance.derived import elementwise, values
-from pullback_conformance.derived.variation import Base, accepted, bases, mapped
+from pullback_conformance.derived.variation import (
+    Base,
+    accepted,
+    bases,
+    gives_floats,
+    is_rigid,
+    mapped,
+)
 from pullback_conformance.sample import Array, Sample, Suite
 
 #: Ops whose results are no larger than numbers of x, and within the range whatever these are.
@@ -30,7 +36,7 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
     yield from _steps(op, suite)
     yield from _conversions(op, suite)
     yield from _of_dtypes(op, suite)
-    if op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG:
+    if is_rigid(op):
         return
     whole: set[tuple[Any, ...]] = set()
     for base in bases(op, suite):
@@ -139,18 +145,11 @@ def _integers(base: Base, seen: set[tuple[Any, ...]]) -> Iterator[Sample]:
             else value
             for i, value in enumerate(sample.inputs)
         )
-        if _gives_floats(op, inputs, sample.attributes):
+        if gives_floats(op, inputs, sample.attributes):
             continue  # of which integers are no more than samples
         for found in base.varied(inputs, f"large {dtype}"):
             seen.add(key)
             yield found
-
-
-def _gives_floats(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> bool:
-    try:
-        return any(dtype in dtypes.FLOATING for dtype in touched(op, inputs, attributes))
-    except errors.PullbackError:
-        return True
 
 
 def _steps(op: Op, suite: Suite) -> Iterator[Sample]:

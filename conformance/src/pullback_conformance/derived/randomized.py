@@ -23,7 +23,14 @@ from pullback.dtypes import DType
 from pullback.spec import Accuracy, Arity, Op, Tier
 from pullback_conformance.case import COMPLEX, REAL, label, leaves, touched
 from pullback_conformance.derived import attributes, axes, elementwise, values
-from pullback_conformance.derived.variation import accepted, changed_at, mapped, redrawn
+from pullback_conformance.derived.variation import (
+    accepted,
+    changed_at,
+    gives_floats,
+    is_rigid,
+    mapped,
+    redrawn,
+)
 from pullback_conformance.sample import Array, Sample, Suite
 
 #: Sizes about the lengths of vectors, and small ones more often.
@@ -64,11 +71,12 @@ def calls(op: Op, suite: Suite, count: int, seed: int, *, beside: float = 0.5) -
         seed: that of the first.
         beside: how often a call has a check beside that of its result.
     """
+    if "random" in suite.without:
+        return
     bases = [
         sample
         for sample in suite.samples
-        if "random" not in suite.without
-        and sample.attributes.get("stable") is not False  # the order of equal elements is open
+        if sample.attributes.get("stable") is not False  # the order of equal elements is open
         and sum(x.size for x in leaves(sample.inputs)) < MOST
         and not (
             "complex" in suite.without and any(x.dtype.kind == "c" for x in leaves(sample.inputs))
@@ -138,15 +146,6 @@ def _takes(op: Op, inputs: Sequence[Any], named: dict[str, Any], dtype: DType | 
     return True
 
 
-def _gives_floats(op: Op, inputs: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    return any(dtype in dtypes.FLOATING for dtype in touched(op, inputs, named))
-
-
-def _is_rigid(op: Op) -> bool:
-    """Returns whether other values would make another problem."""
-    return op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG
-
-
 def _is_slow(suite: Suite) -> bool:
     return suite.slow or "large" in suite.without
 
@@ -160,7 +159,7 @@ def _inputs(
     """
     kind = ""
     inputs = base.inputs
-    if not _is_rigid(op) and "sizes" not in suite.without:
+    if not is_rigid(op) and "sizes" not in suite.without:
         alone = all(isinstance(value, np.ndarray) for value in inputs)
         if alone and op.shape is shapes.broadcast:
             inputs = _broadcast(inputs, rng, FEW if _is_slow(suite) else MOST)
@@ -258,11 +257,11 @@ def _whole(
     kinds = {x.dtype for x in leaves(inputs)}
     if kinds <= {np.dtype(np.float64), np.dtype(np.bool_)} and rng.random() < 0.2:
         limits = {**suite.domain, **suite.integer_domain}
-        if op.public and not _is_rigid(op) and not limits:
+        if op.public and not is_rigid(op) and not limits:
             whole = _rounded(op, inputs, rng)
             if _takes(op, whole, named, None) and (
                 # Of several inputs, integers are no more than samples where results are floats.
-                len(leaves(inputs)) == 1 or not _gives_floats(op, whole, named)
+                len(leaves(inputs)) == 1 or not gives_floats(op, whole, named)
             ):
                 return whole, True
     elif np.dtype(np.int32) in kinds and rng.random() < 0.5:
@@ -298,7 +297,7 @@ def _peculiar(op: Op, suite: Suite, sample: Sample, rng: np.random.Generator) ->
         for i, x in enumerate(sample.inputs)
         if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim and x.size > 1
     ]
-    if not places or rng.random() < 0.5 or _is_rigid(op):
+    if not places or rng.random() < 0.5 or is_rigid(op):
         return sample
     place = places[rng.integers(len(places))]
     kinds = ["ties", "zeros", "repeated", "rows repeated"]

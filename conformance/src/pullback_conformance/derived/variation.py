@@ -13,7 +13,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.arguments import canonicalize
 from pullback.shapes import Shape, broadcast
-from pullback.spec import Op
+from pullback.spec import Accuracy, Op, Tier
 from pullback.tensor import wrap
 from pullback_conformance.case import leaves, results, split, touched
 from pullback_conformance.sample import Array, Sample, Suite
@@ -93,6 +93,19 @@ def bases(op: Op, suite: Suite) -> list[Base]:
 
 def _is_complex(sample: Sample) -> bool:
     return bool(leaves(sample.inputs)[0].dtype.kind == "c")
+
+
+def is_rigid(op: Op) -> bool:
+    """Returns whether other values would make another problem, such as a singular matrix."""
+    return op.accuracy is Accuracy.BACKWARD_STABLE or op.tier == Tier.LINALG
+
+
+def gives_floats(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> bool:
+    """Returns whether a result is of floats, as of a call that the rules reject."""
+    try:
+        return any(dtype in dtypes.FLOATING for dtype in touched(op, inputs, attributes))
+    except errors.PullbackError:
+        return True
 
 
 def accepted(op: Op, suite: Suite, inputs: Sequence[Any], attributes: dict[str, Any]) -> bool:

@@ -372,7 +372,7 @@ def _draws(op: Op) -> bool:
 def _write_detour(source: Source, op: Op, tracked: str) -> None:
     """Writes the call of the body in place of a kernel without a rule, while a tape records."""
     if op.differentiable and not op.primitive and not op.rules:
-        call = _general(op).replace("_general", "_record_body") if op.fixed else _general(op)
+        call = _general(op, "_record_body" if op.fixed else "_general")
         source.write(f"""
             if _RECORDING.count and ({tracked}):
                 {call}
@@ -548,8 +548,8 @@ def _attributes(op: Op) -> str:
     return "{" + ", ".join(f"{a.name!r}: {a.name}" for a in op.attributes) + "}"
 
 
-def _general(op: Op) -> str:
-    return f"return _general(_OP, {_inputs(op)}, {_attributes(op)})"
+def _general(op: Op, function: str = "_general") -> str:
+    return f"return {function}(_OP, {_inputs(op)}, {_attributes(op)})"
 
 
 def _present(x: Input, test: str) -> str:

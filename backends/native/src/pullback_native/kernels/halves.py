@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.plugins.records import declines, may_decline
 from pullback_native import _native
-from pullback_native.loops import FLOAT32, Array
+from pullback_native.loops import FLOAT32, Array, once
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -80,16 +80,11 @@ def _repeats(x: Array) -> bool:
     return any(not step and size > 1 for step, size in zip(x.strides, x.shape, strict=True))
 
 
-def _once(x: Array) -> Array:
-    """Each element of x that is repeated once; its axes are kept."""
-    return x[tuple([slice(None) if step else slice(1) for step in x.strides])]
-
-
 def _as_float32(x: Array) -> Array:
     """x in float32; elements that are repeated are converted once."""
     if not _repeats(x):
         return _native.astype(x, dtype=FLOAT32)
-    return np.broadcast_to(_native.astype(_once(x), dtype=FLOAT32), x.shape)
+    return np.broadcast_to(_native.astype(once(x), dtype=FLOAT32), x.shape)
 
 
 def in_float32(op_name: str, kernel: Callable[..., Any], least: int = 0) -> Callable[..., Any]:
@@ -320,7 +315,7 @@ def function_in_float32(
             return kernel(x.T).T
         if _repeats(x):
             y = np.empty(x.shape, x.dtype)
-            y[...] = chosen(_once(x))
+            y[...] = chosen(once(x))
             return y
         if x.size <= threads.PIECE or not x.flags.c_contiguous:
             return computed(x)

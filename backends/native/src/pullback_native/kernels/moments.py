@@ -8,7 +8,7 @@ import numpy as np
 
 from pullback.plugins.records import Kernel
 from pullback_native import _native
-from pullback_native.loops import FLOAT64, Array
+from pullback_native.loops import FLOAT64, Array, once
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
@@ -18,8 +18,7 @@ _PIECE = 1 << 14
 
 def _variance(x: Array, correction: float) -> float:
     """The variance of all elements."""
-    # What is repeated is read once.
-    flat = x[tuple([slice(None) if step else slice(1) for step in x.strides])].ravel(order="K")
+    flat = once(x).ravel(order="K")
     mean = _native.mean(flat, axis=None, keepdims=False)
     pieces = range(-(-flat.size // _PIECE))
     sums, squares = np.empty(len(pieces)), np.empty(len(pieces))

@@ -91,14 +91,13 @@ def _approximate(x: Array, y: Array) -> None:
     """x sigmoid(2 u); for x far below 0 the exponential is infinite and 1 / inf is 0."""
     square = np.multiply(x, x)
     growth = _growth_of(x, square, square)
-    lost = np.flatnonzero(np.isinf(growth)) if x.dtype == np.float32 else ()
-    left = x[lost] if len(lost) else x
     growth += growth.dtype.type(1)
     # There the result is 0, and inf / inf would be NaN.
     np.divide(np.clip(x, -100, np.inf, out=y), growth, out=y)
-    if len(lost):
+    lost = np.flatnonzero(np.isinf(growth)) if x.dtype == np.float32 else growth[:0]
+    if lost.size:
         # The exponential is infinite sooner than the result is 0.
-        wide = np.clip(left, -100, 0).astype(np.float64)
+        wide = np.clip(x[lost], -100, 0).astype(np.float64)
         y[lost] = wide / (1 + _growth_of(wide, wide * wide, np.empty_like(wide)))
 
 
