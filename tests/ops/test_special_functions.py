@@ -1,6 +1,7 @@
 """The special functions at their poles, far out, many derivatives deep, and in large arrays."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -44,6 +45,14 @@ def test_gamma_functions_over_the_whole_range():
     np.testing.assert_allclose(
         pb.polygamma(pb.asarray(np.array([1e200, 1e-100])), 1).numpy(), [1e-200, 1e200], rtol=1e-15
     )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+def test_polygamma_of_large_numbers_is_small_and_not_zero(n):
+    x = 10.0 ** (np.array([308.0 if n == 1 else 320.0, 300.0]) / n)
+    found = pb.polygamma(pb.asarray(x), n).numpy()
+    expected = [(-1) ** (n + 1) * math.factorial(n - 1) / Decimal(v) ** n for v in x.tolist()]
+    np.testing.assert_allclose(found, np.array(expected, np.float64), rtol=1e-13, atol=2e-323)
 
 
 def test_lgamma_is_differentiable_many_times():

@@ -304,7 +304,10 @@ INLINE double zeta_tail64(double a, double n) {
     series = c1 - square * (c2 - square * (c3 - square * series));
     double added = end - a, lost = (a - (end - added)) + (11.0 - added);
     double rest = series * square + (0.5 * inverse + 1.0 / n);
-    double total = rest / low_power64(end, n);
+    /* In two steps: the power of a large one is infinite where the quotient is a small number. */
+    double half = n < 3.0 ? end : end * end;
+    double total = rest / half;
+    total = n < 2.0 ? total : total / (n == 3.0 ? end : half);
     total -= total * n * lost * inverse;
     for (int k = 10; k > 0; k--)
         total += zeta_term64(a, (double)k, n);

@@ -65,6 +65,18 @@ def all_identical(
         identical(subject, array, goal, quantity.replace("{i}", str(i)))
 
 
+def rounds_to(actual: Array, reference: Array) -> bool:
+    """Returns whether each element is the reference rounded to the dtype, bit by bit.
+
+    It is then within any bound, and most results are.
+    """
+    if actual.shape != reference.shape:
+        return False
+    with np.errstate(all="ignore"):
+        rounded = cast(reference, actual.dtype)
+    return rounded.tobytes() == actual.tobytes()
+
+
 def near(
     subject: object,
     actual: Array,

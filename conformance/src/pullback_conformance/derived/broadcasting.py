@@ -19,10 +19,11 @@ from pullback_conformance.derived import elementwise, values
 from pullback_conformance.derived.variation import Base, redrawn
 from pullback_conformance.sample import Array, Sample, Suite
 
+_MANY: tuple[str, Shape, Shape] = ("no axes beside many elements", (), (67, 67))
 #: What stands at one input, in words, its shape, and that of the others.
 _SHAPES: tuple[tuple[str, Shape, Shape], ...] = (
     ("no axes", (), (7, 5)),
-    ("no axes beside many elements", (), (67, 67)),
+    _MANY,
     ("a row", (5,), (7, 5)),
     ("a column", (7, 1), (7, 5)),
     ("a column beside a row", (7, 1), (1, 5)),
@@ -55,6 +56,8 @@ def samples(op: Op, suite: Suite, *, quick: bool) -> Iterator[Sample]:
 def _shapes(base: Base) -> Iterator[Sample]:
     drawn = base.sample.inputs
     for (words, own, others), i in itertools.product(_SHAPES, range(len(drawn))):
+        if base.suite.slow and words == _MANY[0]:
+            continue
         inputs = tuple(
             redrawn(value, own if k == i else others, seed=k) for k, value in enumerate(drawn)
         )

@@ -110,6 +110,9 @@ def _draw(
     dtype = _dtype(base, rng)
     inputs, kind = _inputs(op, suite, base, rng, dtype, each=each)
     named = _attributes(op, suite, base, rng, inputs)
+    if dtype not in (dtypes.float64, dtypes.complex128):
+        # A Python number beside a tensor is rounded to its dtype; short ones compute in float32.
+        named = {k: float(np.float32(v)) if type(v) is float else v for k, v in named.items()}
     if not kind and base.dtypes is None:
         inputs, whole = _whole(op, suite, inputs, named, rng)
         dtype = None if whole else dtype

@@ -36,6 +36,8 @@ ALIGNED = 64
 BOXES = (64, 32, 16, 8)
 #: The number of elements of an input up to which a box is taken.
 BOX = 2**13
+#: The same where the reference takes long.
+FEW = 2**9
 #: The size of all axes of square inputs.
 SIDE = 5
 #: The number of elements of a vector, and so of the rests that a loop over vectors may leave.
@@ -188,7 +190,8 @@ def _whole_vectors(base: Base, lengths: list[int], *, each: bool) -> Iterator[Sa
     """Sizes without a tail, for which libraries have loops of their own."""
     if "large" not in base.suite.without:
         for length, size in itertools.product(lengths, _WHOLE):
-            if _total(base, {length: size}) <= _WHOLE[size]:
+            most = min(_WHOLE[size], FEW) if base.suite.slow else _WHOLE[size]
+            if _total(base, {length: size}) <= most:
                 resized = _resized(base, {length: size})
                 if size in _LONG:
                     if base.arrays[0].dtype != np.float64 or each or base.suite.slow:
@@ -196,7 +199,8 @@ def _whole_vectors(base: Base, lengths: list[int], *, each: bool) -> Iterator[Sa
                     resized = _alone(resized)
                 yield from _taken(resized, f"{length} is {size}")
     axes = max(x.ndim for x in base.arrays)
-    side = next((side for side in BOXES if side**axes <= BOX), None)
+    most = FEW if base.suite.slow else BOX
+    side = next((side for side in BOXES if side**axes <= most), None)
     if side is not None:
         box = _resized(base, dict.fromkeys(lengths, side))
         yield from _taken(box, f"all sizes are {side}")

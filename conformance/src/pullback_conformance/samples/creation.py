@@ -57,6 +57,8 @@ def _arange(start: object, stop: Any = None, step: Any = 1, dtype: Any = None) -
         start, stop = 0, start
     if dtype is None:
         dtype = dtypes.promote([type(start), type(stop), type(step)])
+    if isinstance(start, int):
+        np.asarray(start, dtypes.as_dtype(dtype))  # raises if the dtype does not hold it
     length = max(0, int(np.ceil((stop - start) / step)))
     return cast(start + np.arange(length) * step, dtypes.as_dtype(dtype))
 

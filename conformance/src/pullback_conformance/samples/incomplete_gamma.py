@@ -251,6 +251,7 @@ suite(
     domain={"a": (-1.0, 40.0), "x": (-1.0, 200.0)},
     integer_domain={"a": (-1, 40), "x": (-1, 200)},
     without={**_DOMAIN["without"], "random": "the reference takes a second for 64 elements"},
+    slow=True,
 )(
     *(rough(*pair, order=order) for pair in _PAIRS for order in (1, 2)),
     *_SHARED,

@@ -197,7 +197,8 @@ def _tail(xp: ArrayNamespace, a: Any, s: int, size: float, short: bool) -> Any:
     end = a + (_TERMS + 1)
     inverse = 1 / end
     series = polynomial(xp, inverse * inverse, _euler_maclaurin(s))
-    total = (series * inverse * inverse + (0.5 * inverse + 1 / (s - 1))) * _power(end, s - 1, size)
+    least = _power(end, s - 1, size, far=True)
+    total = (series * inverse * inverse + (0.5 * inverse + 1 / (s - 1))) * least
     if not short:
         total = total * (1 - (s - 1) * _lost(a, _TERMS + 1, end))
     # From the smallest to the largest.
@@ -223,7 +224,7 @@ def _lost(a: Any, k: int, base: Any) -> Any:
     return ((a - (base - part)) + (k - part)) / base
 
 
-def _power(base: Any, s: int, size: float) -> Any:
-    """size / base**s, without overflow of base**s for a large size."""
-    half = s // 2 if s > _TERMS else 0
+def _power(base: Any, s: int, size: float, *, far: bool = False) -> Any:
+    """size / base**s, without overflow of base**s for a large size, or for a base that is `far`."""
+    half = s // 2 if s > _TERMS or far else 0
     return size / base**half / base ** (s - half) if half else size / base**s

@@ -39,7 +39,10 @@ KERNELS: dict[str, Kernel] = {
     ),
     "huber_loss": _huber_loss,
     "log_cosh_loss": _pair(
-        "log_cosh_loss", f"{_AWAY} y = T(size + log1p(expm1(size * -2) * W(0.5)));"
+        "log_cosh_loss",
+        f"{_AWAY} const W lost = expm1(-size);"
+        " y = T(size < 1 ? log1p(lost * lost / (2 * (lost + 1)))"
+        " : size + log1p(lost * (lost + 2) * W(0.5)));",
     ),
     "sigmoid_cross_entropy_with_logits": _pair(
         "sigmoid_cross_entropy_with_logits",

@@ -396,7 +396,7 @@ huber_loss.vjp(
 )
 
 
-# ACCUMULATED: for differences near 0 the terms cancel.
+# ACCUMULATED: what the difference of the inputs loses counts twice.
 @op(shape=broadcast, dtype=real_floating, accuracy=ACCUMULATED)
 def log_cosh_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     """log(cosh(predictions - targets)), elementwise: x**2 / 2 near 0, |x| - log(2) far from it.
@@ -405,7 +405,10 @@ def log_cosh_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     [0.0, 9999.306640625]
     """
     size = abs(predictions - targets)
-    return size + log1p(expm1(size * -2) * 0.5)
+    lost = expm1(-size)
+    # Near 0 what is behind a logarithm of 1 + x, without a difference of terms that cancel.
+    near = lost * lost / (2 * (lost + 1))
+    return where(size < 1, log1p(near), size + log1p(lost * (lost + 2) * 0.5))
 
 
 log_cosh_loss.vjp(
