@@ -348,8 +348,9 @@ def _takes(case: Case) -> bool:
 
     def empty(value: object) -> object:
         # The rules look at dtypes alone, and most cases are never called.
-        array = isinstance(value, (np.ndarray, np.generic))
-        return case.cast(np.empty(0, value.dtype)) if array else value
+        if isinstance(value, (np.ndarray, np.generic)):
+            return case.cast(np.empty(0, value.dtype))
+        return value
 
     inputs = tuple(each(empty, value) for value in case.sample.inputs)
     with case._active_device():

@@ -73,7 +73,7 @@ def _sum(x: Array, axis: int) -> Any:
 
 def _segment_softmax(data: Array, segment_ids: Array, num_segments: int, axis: int = 0) -> Array:
     axis = axis % (data.ndim - segment_ids.ndim + 1)
-    places = (*(slice(None),) * axis, segment_ids % num_segments)
+    places: Any = (*(slice(None),) * axis, segment_ids % num_segments)
     top = _by_segment(np.max)(data, segment_ids, num_segments, axis)
     powers = np.exp(data - top[places])
     weights: Array = (
