@@ -132,7 +132,6 @@ void add_sums(double *partial, ptrdiff_t outer, ptrdiff_t pieces, ptrdiff_t inne
 /* Rows shorter than this are reduced after a group before them, where that has so many elements
  * after it: several columns at once, whose results fit into a second-level cache. */
 #define SHORT_LAST 512
-#define FEWEST_COLUMNS 1024
 #define COLUMNS_IN_CACHE 16384
 
 /* The group to reduce next, the elements before and after it, and whether there are more; -1 if
@@ -147,8 +146,7 @@ static int next_group(const Groups *all, ptrdiff_t *outer, ptrdiff_t *inner, int
     for (int i = first + 1; i < all->groups; i++)
         after *= all->size[i];
     *more = first < last;
-    if (*more && all->size[last] < SHORT_LAST && after >= FEWEST_COLUMNS
-        && after <= COLUMNS_IN_CACHE)
+    if (*more && all->size[last] < SHORT_LAST && after <= COLUMNS_IN_CACHE)
         last = first;
     *outer = *inner = 1;
     for (int i = 0; i < all->groups; i++)

@@ -7,10 +7,10 @@
 
 /* Columns of a piece: their results, of 8 bytes, fit into the first-level cache. */
 #define COLUMNS 1024
-/* Columns that a row of numbers is taken as, and the longest row of numbers that is not: such rows
- * are reduced side by side. */
-#define LONG 512
+/* Rows of fewer numbers are reduced side by side, or each as rows of 16 columns; of longer ones 64
+ * columns are combined in levels. */
 #define SHORT 48
+#define LONG 512
 #define BESIDE 16
 /* Rows of at most half as many columns are combined several at a time. */
 #define GROUPED 256
@@ -84,27 +84,39 @@
                 total[i] = join_##op(total[i], total[one * columns + i]);                          \
         rows_##op(x + whole * group * stride, rows - whole * group, stride, columns, total);       \
     }                                                                                              \
-    INLINE A row_##op(const T *x, ptrdiff_t size, A *restrict total) {                             \
-        ptrdiff_t lanes = size < LONG ? 16 : 64, whole = size / lanes;                             \
-        if (size < LONG) {                                                                         \
-            start_##op(total, 16);                                                                 \
-            few_##op(x, whole, 16, 16, total);                                                     \
-        } else {                                                                                   \
-            levels_##op(x, whole, 64, 64, total);                                                  \
-        }                                                                                          \
-        for (ptrdiff_t i = 0; i < size % lanes; i++)                                               \
-            total[i] = join_##op(total[i], term_##op(x[whole * lanes + i]));                       \
-        if (size >= LONG) {                                                                        \
-            for (ptrdiff_t i = 0; i < 32; i++)                                                     \
-                total[i] = join_##op(total[i], total[i + 32]);                                     \
-            for (ptrdiff_t i = 0; i < 16; i++)                                                     \
-                total[i] = join_##op(total[i], total[i + 16]);                                     \
-        }                                                                                          \
+    INLINE A halved_##op(A *restrict total) {                                                      \
         for (ptrdiff_t i = 0; i < 8; i++)                                                          \
             total[i] = join_##op(total[i], total[i + 8]);                                          \
         for (ptrdiff_t i = 0; i < 4; i++)                                                          \
             total[i] = join_##op(total[i], total[i + 4]);                                          \
         return join_##op(join_##op(total[0], total[2]), join_##op(total[1], total[3]));            \
+    }                                                                                              \
+    /* Rows of 16 columns and what is left of them, the last 16 elements without those before. */  \
+    INLINE A lanes_##op(const T *x, ptrdiff_t size) {                                              \
+        A total[16];                                                                               \
+        const ptrdiff_t whole = size / 16, rest = size % 16;                                       \
+        start_##op(total, 16);                                                                     \
+        few_##op(x, whole, 16, 16, total);                                                         \
+        if (rest && whole) {                                                                       \
+            const T *last = x + size - 16;                                                         \
+            _Pragma("omp simd")                                                                    \
+            for (ptrdiff_t i = 0; i < 16; i++)                                                     \
+                total[i] = join_##op(total[i], i < 16 - rest ? START : term_##op(last[i]));        \
+        }                                                                                          \
+        for (ptrdiff_t i = 0; i < rest && !whole; i++)                                             \
+            total[i] = join_##op(total[i], term_##op(x[i]));                                       \
+        return halved_##op(total);                                                                 \
+    }                                                                                              \
+    INLINE A row_##op(const T *x, ptrdiff_t size, A *restrict total) {                             \
+        const ptrdiff_t whole = size / 64;                                                         \
+        levels_##op(x, whole, 64, 64, total);                                                      \
+        for (ptrdiff_t i = 0; i < size % 64; i++)                                                  \
+            total[i] = join_##op(total[i], term_##op(x[whole * 64 + i]));                          \
+        for (ptrdiff_t i = 0; i < 32; i++)                                                         \
+            total[i] = join_##op(total[i], total[i + 32]);                                         \
+        for (ptrdiff_t i = 0; i < 16; i++)                                                         \
+            total[i] = join_##op(total[i], total[i + 16]);                                         \
+        return halved_##op(total);                                                                 \
     }                                                                                              \
     /* BESIDE rows of `size` elements. */                                                          \
     INLINE void beside_##op(const T *x, ptrdiff_t size, A *restrict total) {                       \
@@ -119,25 +131,38 @@
         (void)args;                                                                                \
         return FINISH;                                                                             \
     }                                                                                              \
+    /* Short rows, BESIDE of them at once; to `partial` what they are before they are finished. */ \
     INLINE void short_##op(const T *x, ptrdiff_t count, ptrdiff_t size, T *restrict y,             \
-                           const FoldArgs *args) {                                                 \
-        ptrdiff_t begin = 0;                                                                       \
+                           P *restrict partial, const FoldArgs *args) {                            \
         A total[BESIDE];                                                                           \
-        for (; begin + BESIDE <= count; begin += BESIDE) {                                         \
+        for (ptrdiff_t begin = 0; begin < count; begin += BESIDE) {                                \
             const T *first = x + begin * size;                                                     \
+            ptrdiff_t some = count - begin < BESIDE ? count - begin : BESIDE;                      \
             /* Pairs are read as vectors. */                                                       \
-            if (size == 2)                                                                         \
+            if (some == BESIDE && size == 2)                                                       \
                 beside_##op(first, 2, total);                                                      \
-            else                                                                                   \
+            else if (some == BESIDE)                                                               \
                 beside_##op(first, size, total);                                                   \
-            for (ptrdiff_t i = 0; i < BESIDE; i++)                                                 \
+            for (ptrdiff_t row = 0; row < some && some < BESIDE; row++) {                          \
+                total[row] = START;                                                                \
+                for (ptrdiff_t at = 0; at < size; at++)                                            \
+                    total[row] = join_##op(total[row], term_##op(first[row * size + at]));         \
+            }                                                                                      \
+            for (ptrdiff_t i = 0; partial && i < some; i++)                                        \
+                partial[begin + i] = total[i];                                                     \
+            for (ptrdiff_t i = 0; !partial && i < some; i++)                                       \
                 y[begin + i] = finish_##op(total[i], args);                                        \
         }                                                                                          \
-        for (; begin < count; begin++) {                                                           \
-            A one = START;                                                                         \
-            for (ptrdiff_t at = 0; at < size; at++)                                                \
-                one = join_##op(one, term_##op(x[begin * size + at]));                             \
-            y[begin] = finish_##op(one, args);                                                     \
+    }                                                                                              \
+    /* Rows that are neither short nor long. */                                                    \
+    INLINE void lines_##op(const T *x, ptrdiff_t count, ptrdiff_t size, T *restrict y,             \
+                           P *restrict partial, const FoldArgs *args) {                            \
+        for (ptrdiff_t row = 0; row < count; row++) {                                              \
+            A one = lanes_##op(x + row * size, size);                                              \
+            if (partial)                                                                           \
+                partial[row] = one;                                                                \
+            else                                                                                   \
+                y[row] = finish_##op(one, args);                                                   \
         }                                                                                          \
     }                                                                                              \
     LOOP(op, FoldArgs) {                                                                           \
@@ -146,8 +171,13 @@
         A total[COLUMNS];                                                                          \
         const T *x = (const T *)args->x - args->skipped;                                           \
         T *y = (T *)args->y;                                                                       \
-        if (inner == 1 && rows < SHORT && !args->partial) {                                        \
-            short_##op(x + from * rows, to - from, rows, y + from, args);                          \
+        if (inner == 1 && rows < LONG && pieces == 1) {                                            \
+            y += from;                                                                             \
+            P *partial = args->partial ? (P *)args->partial + from : NULL;                         \
+            if (rows < SHORT)                                                                      \
+                short_##op(x + from * rows, to - from, rows, y, partial, args);                    \
+            else                                                                                   \
+                lines_##op(x + from * rows, to - from, rows, y, partial, args);                    \
             return;                                                                                \
         }                                                                                          \
         for (ptrdiff_t unit = from; unit < to; unit++) {                                           \

@@ -24,7 +24,8 @@ REDUCTIONS = {
 }
 SHAPES = [
     (5,), (), (1, 4), (2, 1, 4), (7, 33, 65), (3, 1025, 7), (2, 40_000), (40_000, 3), (5, 20, 1030),
-    (2, 3, 4, 5), (40, 47), (40, 48), (17, 511), (17, 512), (3, 641), (300, 2),
+    (2, 3, 4, 5), (40, 47), (40, 48), (17, 511), (17, 512), (3, 641), (300, 2), (300, 3, 5),
+    (2, 31, 47), (2, 31, 48), (2, 31, 49), (2, 5, 511),
 ]  # fmt: skip
 
 
@@ -212,6 +213,28 @@ def test_softmax_along_any_axis(name, dtype, instructions):
                     expected = NUMPY_KERNELS[name](special, axis=axis)
                 result = getattr(_native, name)(special, axis=axis)
                 np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_rows_with_an_odd_end(name, dtype):
+    """What is no number is found wherever it is in a row, and in no row beside it."""
+    _, options = REDUCTIONS[name]
+    for size in (1, 2, 5, 8, 15, 16, 17, 31, 47, 48, 49, 63, 64, 65, 500, 511, 512, 515):
+        for place in {0, size // 2, max(size - 16, 0), size - 1}:
+            for bad in (np.nan, np.inf):
+                x = np.ones((3, 2, size), dtype)
+                x[1, 1, place] = bad
+                y = getattr(_native, name)(x, axis=(2,), keepdims=False, **options)
+                if name == "min" and bad > 0 and size > 1:
+                    bad = 1
+                assert np.isfinite(np.delete(y.reshape(-1), 3)).all()
+                np.testing.assert_equal(float(y[1, 1]), bad)
+                # The rows' results are taken together after them, and the other way round.
+                both = getattr(_native, name)(x, axis=(0, 2), keepdims=False, **options)
+                assert np.isfinite(both[0])
+                if name != "min":
+                    np.testing.assert_equal(float(both[1]), bad)
 
 
 def test_the_threads_do_not_matter():
