@@ -98,11 +98,71 @@ static void product_of_few(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, M
     }
 }
 
+/* Rows by a matrix of no more columns than a tile has and of few terms, as there are in stacks of
+ * small matrices: neither is arranged for tiles. Vectors of b and of c reach into the rows behind,
+ * which are written later; the last ones are copied. */
+#define SMALL_TERMS 64
+INLINE void small_product(const int vectors, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner,
+                          Matrix a, Matrix b, float *c) {
+    float strip[SMALL_TERMS * TILE_COLUMNS] ON_A_LINE;
+    const ptrdiff_t held = vectors * WIDTH;
+    const int high = WIDTH == 16 || vectors == 1 ? 8 : 4;
+    for (ptrdiff_t k = 0; k < inner; k++) {
+        const float *row = b.at + k * b.row;
+        float *line = strip + k * held;
+        if (b.column == 1 && k * b.row + held <= (inner - 1) * b.row + columns)
+            for (int v = 0; v < vectors; v++)
+                *(Vec *)(line + v * WIDTH) = *(const Vec *)(row + v * WIDTH);
+        else
+            for (ptrdiff_t j = 0; j < held; j++)
+                line[j] = j < columns ? row[j * b.column] : 0.0f;
+    }
+    ptrdiff_t i = 0;
+    for (; i + high <= rows; i += high) {
+        Vec sum[8][VECTORS];
+        const float *left = a.at + i * a.row;
+        _Pragma("GCC unroll 8")
+        for (int r = 0; r < high; r++)
+            for (int v = 0; v < vectors; v++)
+                sum[r][v] = (Vec){0};
+        for (ptrdiff_t k = 0; k < inner; k++, left += a.column) {
+            _Pragma("GCC unroll 8")
+            for (int r = 0; r < high; r++)
+                for (int v = 0; v < vectors; v++)
+                    sum[r][v] += left[r * a.row] * *(const Vec *)(strip + k * held + v * WIDTH);
+        }
+        const int inside = (i + high - 1) * columns + held <= rows * columns;
+        _Pragma("GCC unroll 8")
+        for (int r = 0; r < high; r++)
+            if (inside)
+                for (int v = 0; v < vectors; v++)
+                    *(Vec *)(c + (i + r) * columns + v * WIDTH) = sum[r][v];
+        for (int r = 0; r < high && !inside; r++)
+            memcpy(c + (i + r) * columns, sum[r], (size_t)columns * sizeof *c);
+    }
+    for (; i < rows; i++) {
+        Vec sum[VECTORS] = {{0}};
+        for (ptrdiff_t k = 0; k < inner; k++)
+            for (int v = 0; v < vectors; v++)
+                sum[v] +=
+                    a.at[i * a.row + k * a.column] * *(const Vec *)(strip + k * held + v * WIDTH);
+        memcpy(c + i * columns, sum, (size_t)columns * sizeof *c);
+    }
+}
+
 /* c = a @ b, or where `add`, c += a @ b, or c = bias + a @ b for a row `bias` that is not NULL; of
  * matrices (rows, inner) and (inner, columns); c in rows, `step_c` apart. 0 if there is no memory.
  */
 static int product_plus(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, Matrix a, Matrix b,
                         int add, const float *bias, float *c, ptrdiff_t step_c) {
+    if (columns <= (b.column == 1 ? TILE_COLUMNS : WIDTH) && rows > 1 && inner && step_c == columns
+        && !add && !b.strips && inner <= (rows > MANY_ROWS ? FEW_TERMS : SMALL_TERMS)) {
+        if (columns <= WIDTH)
+            small_product(1, rows, columns, inner, a, b, c);
+        else
+            small_product(VECTORS, rows, columns, inner, a, b, c);
+        return 1;
+    }
     if (columns < WIDTH && rows > MANY_ROWS && inner > FEW_TERMS)
         return product_transposed(rows, columns, inner, a, b, add, bias, c, step_c);
     if (rows > 1 && rows <= FEWEST_ROWS && columns >= TILE_COLUMNS && inner && b.column == 1
@@ -179,6 +239,12 @@ typedef struct {
 
 INLINE Part part_of(const ProductSizes *sizes, ptrdiff_t piece) {
     const ptrdiff_t high = sizes->piece_rows, wide = sizes->piece_columns;
+    if (high >= sizes->rows && wide >= sizes->columns) /* many small ones: divisions would tell */
+        return (Part){.rows = sizes->rows,
+                      .columns = sizes->columns,
+                      .a = piece * sizes->a_item_step,
+                      .b = piece * sizes->b_item_step,
+                      .c = piece * sizes->c_item_step};
     const ptrdiff_t down = (sizes->rows + high - 1) / high;
     const ptrdiff_t across = (sizes->columns + wide - 1) / wide;
     ptrdiff_t item = piece / (down * across), rest = piece % (down * across);

@@ -63,6 +63,28 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(layout, instructions):
                 np.testing.assert_array_equal(_native.linear(few, x2, bias), many[:rows])
 
 
+@pytest.mark.parametrize("layouts", [*itertools.product(LAYOUTS, LAYOUTS)], ids="-".join)
+def test_small_matrices(layouts, instructions):
+    """Rows of a product that are written beyond their end are written again."""
+    sizes = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33)
+    for columns, inner in itertools.product(sizes, (1, 2, 5, 16, 32, 33, 64, 65)):
+        rows = int(rng.choice([2, 3, 7, 8, 9, 10, 16, 48, 49, 100]))
+        x1 = laid_out(normal(3, rows, inner), layouts[0])
+        x2 = laid_out(normal(3, inner, columns), layouts[1])
+        x1[1, -1, 0] = np.nan  # in one row alone
+        y = _native.matmul(x1, x2)
+        assert np.isnan(y[1, -1]).all()
+        y[1, -1] = x1[1, -1] = 0
+        wide = x1.astype(np.float64), x2.astype(np.float64)
+        bound = np.matmul(*map(np.abs, wide)) * 2e-6
+        assert (np.abs(y - np.matmul(*wide)) <= bound).all(), (rows, inner, columns)
+        for threads in (2, 3):
+            with number_of_threads(threads):
+                found = _native.matmul(x1, x2)
+            found[1, -1] = 0
+            np.testing.assert_array_equal(found, y)
+
+
 def test_products_do_not_depend_on_the_threads(instructions):
     sizes = (256, 784, 500), (1024, 300, 64), (33, 2000, 1000), (200, 3000, 3), (120, 3000, 9)
     for rows, inner, columns in sizes:
