@@ -212,6 +212,21 @@ typedef struct {
     ptrdiff_t width;
 } ChannelCombineArgs;
 
+/* One of these loops, by its number, over 16-bit floats: x, g where it has one, and what it writes,
+ * y, where it is no sum. The members of `part` with these names are not read. */
+typedef struct {
+    union {
+        ChannelMomentsArgs moments;
+        ChannelSlopesArgs slopes;
+        ChannelAffineArgs affine;
+        ChannelCombineArgs combine;
+    } part;
+    const uint16_t *x, *g;
+    uint16_t *y;
+    int32_t *status;
+    ptrdiff_t loop, width, is_bfloat16;
+} ChannelHalvesArgs;
+
 /* Reductions and movement. --------------------------------------------------------------------- */
 
 /* x is (outer, rows, inner), and rows are reduced, in `pieces` pieces of `piece_rows` rows; columns

@@ -8,10 +8,48 @@ static double epsilon_of(PyObject *const *x, Py_ssize_t count, PyObject *names) 
     return epsilon ? PyFloat_AsDouble(epsilon) : 0.0;
 }
 
-/* The number of channels if x is plain and not empty, and they are its last axis; else 0. */
+/* True of float32 and 16-bit floats that lie in C order. */
+static int is_read(PyObject *x) {
+    return is_plain(x)
+        || (PyArray_CheckExact(x) && PyArray_ISCARRAY_RO(as_array(x))
+            && (PyArray_TYPE(as_array(x)) == NPY_HALF || is_bfloat16(x)));
+}
+
+/* Runs one of the loops over x, and g unless it is NULL; where these are 16-bit floats, it writes
+ * to such, y, unless that is NULL. -1 with an error set. */
+static int run_channels(int loop, const void *part, size_t bytes, PyObject *x, PyObject *g,
+                        PyObject *y, ptrdiff_t width, ptrdiff_t grain, double cost) {
+    ptrdiff_t pixels = size(x) / width;
+    if (is_plain(x))
+        return run_loop(loop, part, pixels, grain, cost);
+    int32_t status = 0;
+    ChannelHalvesArgs args = {.x = data(x),
+                              .g = g ? data(g) : NULL,
+                              .y = y ? data(y) : NULL,
+                              .status = &status,
+                              .loop = loop,
+                              .width = width,
+                              .is_bfloat16 = is_bfloat16(x)};
+    memcpy(&args.part, part, bytes);
+    /* What it writes stays in the cache; sums are of whole pieces. */
+    grain = y ? 1 + grain / 8 : grain;
+    int failed = run_channel_halves(&args, pixels, grain, cost);
+    if (status)
+        PyErr_NoMemory();
+    return failed || status ? -1 : 0;
+}
+#define RUN_CHANNELS(name, part, ...)                                                              \
+    run_channels(LOOP_channel_##name, &(part), sizeof(part), __VA_ARGS__)
+
+static PyObject *new_of(PyObject *x) {
+    return new_array_of(PyArray_TYPE(as_array(x)), PyArray_ITEMSIZE(as_array(x)),
+                        PyArray_NDIM(as_array(x)), PyArray_DIMS(as_array(x)));
+}
+
+/* The number of channels if x is not empty and they are its last axis; else 0. */
 static ptrdiff_t channels_of(PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *axis = attribute(x, count, names, "axis");
-    if (!axis || !is_plain(x[0]) || !size(x[0]))
+    if (!axis || !is_read(x[0]) || !size(x[0]))
         return 0;
     int last = PyArray_NDIM(as_array(x[0])) - 1;
     return PyLong_AsLong(axis) == last ? PyArray_DIM(as_array(x[0]), last) : 0;
@@ -52,7 +90,7 @@ static int moments(PyObject *x, ptrdiff_t width, float *mean, float *variance) {
               pieces = pieces_of(pixels, width);
     float *sums = room_for_sums(pixels, width);
     ChannelMomentsArgs args = {.x = data(x), .sums = sums, .width = width, .piece_rows = grain};
-    if (!sums || run_channel_moments(&args, pixels, grain, sums_cost(width))) {
+    if (!sums || RUN_CHANNELS(moments, args, x, NULL, NULL, width, grain, sums_cost(width))) {
         PyMem_Free(sums);
         return -1;
     }
@@ -86,7 +124,7 @@ void channel_factors(const float *variance, const float *scale, double epsilon, 
 /* (x - mean) / sqrt(variance + epsilon) * scale + offset. */
 static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const float *variance,
                             PyObject *scale, PyObject *offset, double epsilon) {
-    PyObject *y = new_like(x);
+    PyObject *y = new_of(x);
     float *factor = PyMem_Malloc((size_t)(2 * width) * sizeof(float)), *summand = factor + width;
     if (y && factor) {
         channel_factors(variance, scale == Py_None ? NULL : data(scale), epsilon, width, factor);
@@ -98,9 +136,9 @@ static PyObject *normalized(PyObject *x, ptrdiff_t width, float *mean, const flo
                                   .offset = summand,
                                   .y = data(y),
                                   .width = width};
-        y = unless(
-            run_channel_affine(&args, size(x) / width, piece_rows(width), 2 + 0.25 * (double)width),
-            y);
+        y = unless(RUN_CHANNELS(affine, args, x, NULL, y, width, piece_rows(width),
+                                2 + 0.25 * (double)width),
+                   y);
     } else {
         Py_CLEAR(y);
         PyErr_NoMemory();
@@ -120,7 +158,7 @@ KERNEL(batch_norm) {
     if (!done) {
         Py_DECREF(mean);
         Py_DECREF(variance);
-        return NUMPY_FALLBACK(batch_norm);
+        return is_plain(x[0]) ? NUMPY_FALLBACK(batch_norm) : Py_NewRef(Py_None);
     }
     if (done > 0)
         y = normalized(x[0], width, data(mean), data(variance), x[1], x[2],
@@ -141,7 +179,8 @@ KERNEL(batch_norm_inference) {
 KERNEL(batch_norm_gradient) {
     (void)module;
     ptrdiff_t width = count == 7 ? channels_of(x, count, names) : 0;
-    int fits = width && is_parameter(x[1], width) && is_plain(x[4]) && same_shape(x[0], x[4]);
+    int fits = width && is_parameter(x[1], width) && is_read(x[4]) && same_shape(x[0], x[4])
+            && PyArray_TYPE(as_array(x[0])) == PyArray_TYPE(as_array(x[4]));
     for (int i = 2; fits && i < 7; i++)
         fits = i == 4 || is_for_channels(x[i], width);
     if (!fits)
@@ -149,7 +188,7 @@ KERNEL(batch_norm_gradient) {
     npy_intp shape[] = {width};
     ptrdiff_t pixels = size(x[0]) / width, grain = piece_rows(width),
               pieces = pieces_of(pixels, width);
-    PyObject *dx = new_like(x[0]), *dscale = new_array(1, shape), *doffset = new_array(1, shape);
+    PyObject *dx = new_of(x[0]), *dscale = new_array(1, shape), *doffset = new_array(1, shape);
     float *parts = PyMem_Malloc((size_t)(3 * width) * sizeof(float));
     float *sums = dx && dscale && doffset && parts ? room_for_sums(pixels, width) : NULL;
     ChannelSlopesArgs slopes = {.x = data(x[0]),
@@ -158,7 +197,7 @@ KERNEL(batch_norm_gradient) {
                                 .sums = sums,
                                 .width = width,
                                 .piece_rows = grain};
-    if (!sums || run_channel_slopes(&slopes, pixels, grain, sums_cost(width))) {
+    if (!sums || RUN_CHANNELS(slopes, slopes, x[0], x[4], NULL, width, grain, sums_cost(width))) {
         PyMem_Free(sums);
         PyMem_Free(parts);
         Py_CLEAR(dx);
@@ -191,7 +230,8 @@ KERNEL(batch_norm_gradient) {
                                .constant = constant,
                                .dx = data(dx),
                                .width = width};
-    dx = unless(run_channel_combine(&args, pixels, grain, 2 + 0.35 * (double)width), dx);
+    dx = unless(RUN_CHANNELS(combine, args, x[0], x[4], dx, width, grain, 2 + 0.35 * (double)width),
+                dx);
     PyMem_Free(sums);
     PyMem_Free(parts);
     return triple(dx, dscale, doffset);

@@ -119,3 +119,41 @@ LOOP(channel_combine, ChannelCombineArgs) {
             dx[c] = (x[c] - mean[c]) * by_x[c] + (g[c] * factor[c] + constant[c]);
     }
 }
+
+/* A piece is widened to memory that stays in the cache. */
+LOOP(channel_halves, ChannelHalvesArgs) {
+    const ptrdiff_t skipped = from * args->width, count = (to - from) * args->width;
+    float *x = room_for(3 * count), *g = x + count, *y = g + count;
+    if (!x) {
+        set_status(args->status, NO_MEMORY);
+        return;
+    }
+    for (int i = 0; i < (args->g ? 2 : 1); i++) {
+        const uint16_t *source = (i ? args->g : args->x) + skipped;
+        if (args->is_bfloat16)
+            widen_row(source, count, i ? g : x);
+        else
+            widen_halves(source, count, i ? g : x);
+    }
+    ChannelHalvesArgs wide = *args;
+    switch (args->loop) {
+    case LOOP_channel_moments:
+        wide.part.moments.x = x - skipped;
+        break;
+    case LOOP_channel_slopes:
+        wide.part.slopes.x = x - skipped, wide.part.slopes.g = g - skipped;
+        break;
+    case LOOP_channel_affine:
+        wide.part.affine.x = x - skipped, wide.part.affine.y = y - skipped;
+        break;
+    default:
+        wide.part.combine.x = x - skipped, wide.part.combine.g = g - skipped;
+        wide.part.combine.dx = y - skipped;
+    }
+    TABLE[args->loop](from, to, &wide.part);
+    if (args->y && args->is_bfloat16)
+        narrow_sums(y, NULL, count, args->y + skipped);
+    else if (args->y)
+        narrow_halves(y, count, args->y + skipped);
+    free(x);
+}

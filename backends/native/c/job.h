@@ -141,6 +141,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(rms_norm, RmsNormArgs) X(rms_norm_gradient, RmsNormGradientArgs)                            \
     X(channel_moments, ChannelMomentsArgs) X(channel_slopes, ChannelSlopesArgs)                   \
     X(channel_affine, ChannelAffineArgs) X(channel_combine, ChannelCombineArgs)                   \
+    X(channel_halves, ChannelHalvesArgs)                                                          \
     X(lstm_step, LstmArgs) X(lstm_step_gradient, LstmGradientArgs)                                \
     X(gru_step, GruArgs) X(gru_step_gradient, GruGradientArgs)                                    \
     X(max_pool, MaxPoolArgs) X(max_pool_gradient, MaxPoolGradientArgs) X(avg_pool, AvgPoolArgs)   \

@@ -95,6 +95,20 @@ def test_halves_to_other_types(target, dtype, form):
     same(ours, np.asarray(x).astype(np.float32).astype(target))
 
 
+@by_dtype
+@pytest.mark.parametrize("target", ["int8", "int32", "int64", "uint16", "complex64"])
+def test_many_halves_to_other_types(target, dtype):
+    for size in (2 * 32768 - 1, 2 * 32768, 3 * 32768 + 5):
+        x = np.round(rng.standard_normal(size) * 40).clip(0, 100).astype(dtype)
+        for one in (
+            x,
+            x[: size // 10 * 10].reshape(10, -1),
+            x[: size // 10 * 10].reshape(10, -1).T,
+        ):
+            ours = _native.astype(one, dtype=np.dtype(target))
+            same(ours, one.astype(np.float32).astype(target))
+
+
 EDGES = [0.0, -0.0, 1.0, -1.5, 3.0, np.inf, -np.inf, np.nan, 1e-40, 7e37, -(2.0**60), 5e-324, 1e300]
 
 
@@ -164,6 +178,64 @@ def test_normalization_of_few_channels_in_any_order(channels, turned, instructio
         ours, theirs = (one if isinstance(one, tuple) else (one,) for one in found)
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16, 33, 70, 40_000])
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+def test_normalization_of_16_bits(channels, dtype, instructions):
+    """As that of the same numbers in float32, whose results are rounded."""
+    shape = (2, 99_991 // channels // 2 or 1, channels)
+    x, g = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    scale, offset = rng.standard_normal((2, channels)).astype(dtype)
+    mean, variance, a, b = np.abs(rng.standard_normal((4, channels))).astype(np.float32)
+    inputs = {
+        "batch_norm": (x, scale, None),
+        "batch_norm_inference": (x, mean, variance.astype(dtype), None, offset),
+        "batch_norm_gradient": (x, scale, mean, variance, g, a, b),
+    }
+    for name, arrays in inputs.items():
+        given = {"axis": 2, "epsilon": 1e-3}
+        kernel = getattr(_native, name)
+        ours = halves.channels_in_float32(name, kernel)(*arrays, **given)
+        theirs = kernel(
+            *[one if one is None else one.astype(np.float32) for one in arrays], **given
+        )
+        ours, theirs = (one if isinstance(one, tuple) else (one,) for one in (ours, theirs))
+        for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            stays = name == "batch_norm" and i > 0
+            assert one.dtype == np.dtype(np.float32 if stays else dtype)
+            with np.errstate(over="ignore"):
+                same(one, other.astype(one.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "shape", [(40, 30, 40, 1), (300, 7, 50), (3, 20_000, 2), (2, 40_000, 2), (0, 3)]
+)
+def test_groups_of_16_bits(shape, dtype):
+    x = rng.standard_normal(shape).astype(dtype)
+    scale = rng.standard_normal(shape[-1]).astype(dtype)
+    for axis, one in ((len(shape) - 1, x), (1, np.moveaxis(x, -1, 1))):
+        given = {"groups": 1, "axis": axis, "epsilon": 1e-3}
+        for parameters in ((None, None), (scale, scale)):
+            ours, theirs = (
+                make("group_norm", _native.group_norm)(one, *parameters, **given)
+                for make in (halves.items_in_float32, halves.in_float32)
+            )
+            same(ours, theirs)
+
+
+def test_normalization_of_16_bits_that_are_large():
+    """Squares that float32 does not have are for NumPy's kernel."""
+    x = np.full((4, 20_000, 1), 2.0**127, ml_dtypes.bfloat16)
+    x[::2] = -x[::2]
+    with np.errstate(all="ignore"):
+        ours, theirs = (
+            make("batch_norm", _native.batch_norm)(x, None, None, axis=2, epsilon=1e-3)
+            for make in (halves.channels_in_float32, halves.in_float32)
+        )
+    for one, other in zip(ours, theirs, strict=True):
+        same(one, other)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", ml_dtypes.bfloat16])

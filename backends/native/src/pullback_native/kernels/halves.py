@@ -129,6 +129,38 @@ def reduced_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[[Ar
     return reduce
 
 
+def channels_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a batch normalization: many pixels whose channels come last are not widened."""
+    other, astype = in_float32(op_name, kernel), _native.astype
+
+    def by_channels(*inputs: Any, axis: int, **attributes: Any) -> Any:
+        x: Array = inputs[0]
+        there = [one for one in inputs if one is not None]
+        if (
+            x.size < 2 * _PIECE
+            or x.ndim < 2
+            or axis != x.ndim - 1
+            or not all(one.flags.c_contiguous and one.flags.aligned for one in there)
+            or any(one.ndim > 1 and one.dtype != x.dtype for one in there)
+        ):
+            return other(*inputs, axis=axis, **attributes)
+        found = kernel(
+            *[
+                one if one is None or one.ndim > 1 or one.dtype == FLOAT32 else _as_float32(one)
+                for one in inputs
+            ],
+            axis=axis,
+            **attributes,
+        )
+        if found is None:  # squares of these numbers leave float32
+            return other(*inputs, axis=axis, **attributes)
+        if op_name == "batch_norm_gradient":
+            return tuple([one if one.ndim > 1 else astype(one, dtype=x.dtype) for one in found])
+        return found
+
+    return by_channels
+
+
 def rows_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The same of an op along an axis: many rows are widened piece by piece."""
     other, astype = in_float32(op_name, kernel), _native.astype
@@ -194,6 +226,29 @@ def layer_norm_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[
     return by_rows
 
 
+def items_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of items that are normalized one by one, such as images."""
+    other, astype = in_float32(op_name, kernel), _native.astype
+
+    def by_items(x: Array, *parameters: Array | None, **attributes: Any) -> Any:
+        each = x.size // len(x) if x.size else 0
+        last = attributes["axis"] == x.ndim - 1
+        if not last or x.size < 2 * _PIECE or each > 4 * _PIECE or not x.flags.c_contiguous:
+            return other(x, *parameters, **attributes)
+        wide = [one if one is None else astype(one, dtype=FLOAT32) for one in parameters]
+        y = np.empty(x.shape, x.dtype)
+
+        def write(items: slice) -> None:
+            found = kernel(astype(x[items], dtype=FLOAT32), *wide, **attributes)
+            y[items] = astype(found, dtype=x.dtype)
+
+        step = max(1, _PIECE // each)
+        threads.run(write, [slice(i, i + step) for i in range(0, len(x), step)], x.size)
+        return y
+
+    return by_items
+
+
 def products_in_float32(op_name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The same of products of vectors along the last axis: widened piece by piece."""
     other, astype = in_float32(op_name, kernel, WORTH_A_COPY), _native.astype
@@ -243,6 +298,10 @@ MAKERS: dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]] = {
     **dict.fromkeys(REDUCED, reduced_in_float32),
     **dict.fromkeys(ROWS, rows_in_float32),
     **dict.fromkeys(("layer_norm", "rms_norm"), layer_norm_in_float32),
+    "group_norm": items_in_float32,
+    **dict.fromkeys(
+        ("batch_norm", "batch_norm_gradient", "batch_norm_inference"), channels_in_float32
+    ),
 }
 
 
