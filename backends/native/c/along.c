@@ -149,6 +149,23 @@ static int placed_from(const Along *how, int axis, int item, const char **values
     return inside;
 }
 
+/* One number for each vector along the last axis, as labels pick them: what is added to is 0. */
+#define PLACING_ONE(T)                                                                             \
+    static int one_placed_##T(const Along *how, const T *values, const char *ids, T *y,            \
+                              ptrdiff_t outer) {                                                   \
+        const ptrdiff_t run = how->size, step = how->wide ? 8 : 4;                                 \
+        memset(y, 0, (size_t)(outer * run) * sizeof *y);                                           \
+        for (ptrdiff_t i = 0; i < outer; i++, ids += step, y += run) {                             \
+            ptrdiff_t id = position(how, ids);                                                     \
+            if ((size_t)id >= (size_t)run)                                                         \
+                return 0;                                                                          \
+            y[id] = values[i] + 0; /* -0 is 0 */                                                   \
+        }                                                                                          \
+        return 1;                                                                                  \
+    }
+PLACING_ONE(float)
+PLACING_ONE(double)
+
 /* The vectors along the axis, and all behind it, of one item after the other. */
 static int placed(Along *how, int item, const char *values, const char *ids, char *y, double *room,
                   ptrdiff_t outer, ptrdiff_t run) {
@@ -200,13 +217,17 @@ static PyObject *placed_along(PyObject *values, PyObject *ids, PyObject *sizes, 
     how.size = shape[axis];
     steps_of(ids, how.index_strides);
     int item = (int)PyArray_ITEMSIZE(as_array(values));
-    int plain = type == NPY_DOUBLE && how.shape[axis] <= FEW_SUMMANDS;
+    int one = axis == ndim - 1 && how.shape[axis] == 1 && size(ids) == size(values)
+           && PyArray_IS_C_CONTIGUOUS(as_array(ids));
+    int plain = one || (type == NPY_DOUBLE && how.shape[axis] <= FEW_SUMMANDS);
     double *room = plain ? NULL : PyMem_Malloc((size_t)run * sizeof *room);
     PyObject *y = plain || room ? new_array_of(type, item, ndim, shape) : PyErr_NoMemory();
     if (y) {
         double all = (double)size(values) + (double)size(y);
         PyThreadState *held = all > WORTH_THE_LOCK ? PyEval_SaveThread() : NULL;
-        int inside = placed(&how, item, data(values), data(ids), data(y), room, outer, run);
+        int inside = !one ? placed(&how, item, data(values), data(ids), data(y), room, outer, run)
+                   : item == 4 ? one_placed_float(&how, data(values), data(ids), data(y), outer)
+                               : one_placed_double(&how, data(values), data(ids), data(y), outer);
         if (held)
             PyEval_RestoreThread(held);
         if (!inside)

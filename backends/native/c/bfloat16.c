@@ -43,6 +43,38 @@ PyObject *narrowed(PyObject *x) {
     return y;
 }
 
+/* A part of a contiguous array, as a vector. */
+static PyObject *part_of(PyObject *x, ptrdiff_t begin, npy_intp count) {
+    PyArray_Descr *dtype = PyArray_DESCR(as_array(x));
+    Py_INCREF(dtype);
+    PyObject *part = PyArray_NewFromDescr(&PyArray_Type, dtype, 1, &count, NULL,
+                                          (char *)data(x) + begin * PyArray_ITEMSIZE(as_array(x)),
+                                          NPY_ARRAY_WRITEABLE, NULL);
+    if (part && PyArray_SetBaseObject(as_array(part), Py_NewRef(x)))
+        Py_CLEAR(part);
+    return part;
+}
+
+/* A new array of `dtype` with the numbers of a contiguous array of 16-bit floats, which are widened
+ * in pieces that stay in the cache. */
+static PyObject *piece_by_piece(PyObject *x, PyObject *dtype) {
+    Py_INCREF(dtype);
+    PyObject *y =
+        PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)dtype, PyArray_NDIM(as_array(x)),
+                             PyArray_DIMS(as_array(x)), NULL, NULL, 0, NULL);
+    for (ptrdiff_t begin = 0; y && begin < size(x); begin += PIECE) {
+        npy_intp count = size(x) - begin < PIECE ? size(x) - begin : PIECE;
+        PyObject *source = part_of(x, begin, count), *target = part_of(y, begin, count);
+        PyObject *wide = source && target ? widened(source) : NULL;
+        if (!wide || PyArray_CopyInto(as_array(target), as_array(wide)))
+            Py_CLEAR(y);
+        Py_XDECREF(source);
+        Py_XDECREF(target);
+        Py_XDECREF(wide);
+    }
+    return y;
+}
+
 /* NumPy's kernel of 16-bit floats to other types than floats, as float32: it converts these as
  * vectors. */
 static PyObject *by_float32(PyObject *const *x, PyObject *names) {
@@ -50,9 +82,11 @@ static PyObject *by_float32(PyObject *const *x, PyObject *names) {
     Py_ssize_t others = PyTuple_GET_SIZE(names);
     if (others > 3)
         return numpy_fallback(KERNEL_astype, x, 1, names);
-    given[0] = widened(x[0]);
     for (Py_ssize_t i = 0; i < others; i++)
         given[i + 1] = x[i + 1];
+    if (size(x[0]) >= 2 * PIECE && PyArray_IS_C_CONTIGUOUS(as_array(x[0])))
+        return piece_by_piece(x[0], attribute(x, 1, names, "dtype"));
+    given[0] = widened(x[0]);
     PyObject *y = given[0] ? numpy_fallback(KERNEL_astype, given, 1, names) : NULL;
     Py_XDECREF(given[0]);
     return y;
@@ -60,7 +94,7 @@ static PyObject *by_float32(PyObject *const *x, PyObject *names) {
 
 /* Numbers that are not 0, from so many on: NumPy has no vectors for them. */
 #define MANY_TRUTHS 1024
-static PyObject *truth(PyObject *x) {
+PyObject *truth(PyObject *x) {
     PyArray_Descr *dtype = PyArray_DESCR(as_array(x));
     Py_INCREF(dtype);
     PyObject *zero = PyArray_Zeros(0, NULL, dtype, 0);

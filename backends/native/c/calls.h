@@ -36,7 +36,7 @@
     X(sum) X(mean) X(prod) X(max) X(min) X(vector_norm) X(cumulative_sum) X(cumulative_prod) X(top_k) \
     X(cumulative_max) X(cumulative_min) X(linear_recurrence) X(cdist) X(cdist_gradient)           \
     X(segment_sum) X(scatter_add) X(take) X(take_along_axis) X(place_along_axis)                  \
-    X(reshape) X(concat)                                                                          \
+    X(reshape) X(concat) X(argwhere)                                                              \
     X(batch_norm) X(batch_norm_gradient) X(batch_norm_inference)                                  \
     X(var) X(std) X(logsumexp) X(tril) X(triu) X(prelu) X(slope_quotient) X(xlogy) X(group_norm) X(scatter_max)    \
     X(scatter_min) X(group_norm_gradient) X(ctc_loss) X(ctc_loss_gradient)                        \
@@ -118,6 +118,10 @@ PyObject *attribute(PyObject *const *x, Py_ssize_t count, PyObject *names, const
  * as bfloat16. */
 PyObject *widened(PyObject *x);
 PyObject *narrowed(PyObject *x);
+
+/* A new array of which elements are not 0, by vectors; NULL without an error where NumPy has to do
+ * it. */
+PyObject *truth(PyObject *x);
 
 /* x of float32, whose reference is stolen and which may be NULL, as one of the 16-bit floats. */
 PyObject *narrowed_to(PyObject *x, int type);

@@ -73,3 +73,57 @@ KERNEL(top_k) {
     }
     return pair(values, indices);
 }
+
+/* The positions of what is not 0 in `found`, bytes in the shape of an array of `ndim`
+ * axes, to the `count` rows of y: eight zeros are passed over at once. */
+static void positions_of(const uint8_t *found, ptrdiff_t all, int ndim, const npy_intp *shape,
+                         ptrdiff_t count, int64_t *y) {
+    int64_t at[NPY_MAXDIMS] = {0};
+    const int last = ndim - 1;
+    const ptrdiff_t columns = shape[last];
+    const int64_t *end = y + count * ndim;
+    for (ptrdiff_t row = 0; row < all && y < end; row += columns) {
+        for (ptrdiff_t begin = 0; begin < columns && y < end; begin += 8) {
+            ptrdiff_t some = columns - begin < 8 ? columns - begin : 8;
+            uint64_t any = 0;
+            memcpy(&any, found + begin, (size_t)some);
+            for (ptrdiff_t i = begin; any && i < begin + some && y < end; i++) {
+                /* Written over where it is 0: a jump would be guessed wrong. */
+                for (int axis = 0; axis < last; axis++)
+                    y[axis] = at[axis];
+                y[last] = i;
+                y += found[i] ? ndim : 0;
+            }
+        }
+        found += columns;
+        for (int axis = last - 1; axis >= 0 && ++at[axis] == shape[axis]; axis--)
+            at[axis] = 0;
+    }
+}
+
+/* Of matrices and more: NumPy takes vectors in one pass. */
+KERNEL(argwhere) {
+    (void)module;
+    if (count != 1 || !PyArray_CheckExact(x[0]) || PyArray_NDIM(as_array(x[0])) < 2)
+        return NUMPY_FALLBACK(argwhere);
+    PyArrayObject *array = as_array(x[0]);
+    PyObject *found = PyArray_TYPE(array) == NPY_BOOL         ? Py_NewRef(x[0])
+                    : type_numbered(PyArray_TYPE(array)) >= 0 ? truth(x[0])
+                                                              : NULL;
+    if (!found)
+        return PyErr_Occurred() ? NULL : NUMPY_FALLBACK(argwhere);
+    PyObject *plain = plain_copy(found), *y = NULL;
+    Py_DECREF(found);
+    npy_intp shape[2] = {plain ? PyArray_CountNonzero(as_array(plain)) : -1, PyArray_NDIM(array)};
+    if (shape[0] >= 0)
+        y = new_array_of(NPY_INT64, sizeof(int64_t), 2, shape);
+    if (y && shape[0]) {
+        PyThreadState *held = (double)size(plain) > WORTH_THE_LOCK ? PyEval_SaveThread() : NULL;
+        positions_of(data(plain), size(plain), (int)shape[1], PyArray_DIMS(array), shape[0],
+                     data(y));
+        if (held)
+            PyEval_RestoreThread(held);
+    }
+    Py_XDECREF(plain);
+    return y;
+}

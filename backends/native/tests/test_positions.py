@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -67,6 +68,38 @@ class TestTakeAlongAxis:
                 ours = _native.take_along_axis(one, positions, axis=1)
                 theirs = NUMPY_KERNELS["take_along_axis"](one, positions, axis=1)
                 np.testing.assert_array_equal(ours, theirs, strict=True)
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_one_of_each_vector(self, dtype: str) -> None:
+        draw = np.random.default_rng(2)
+        for lead in ((7,), (3, 4), ()):
+            values = _normal(*lead, 1, dtype=dtype)
+            values.reshape(-1)[0] = -0.0
+            for ids in (draw.integers(-5, 5, (*lead, 1)), np.full((*lead, 1), -1, np.int32)):
+                for positions in (ids, np.repeat(ids, 2, axis=-1)[..., ::2]):
+                    given = {"shape": (*lead, 5), "axis": len(lead)}
+                    ours = _native.place_along_axis(values, positions, **given)
+                    expected = np.zeros((*lead, 5), dtype)
+                    np.put_along_axis(expected, ids.astype(np.int64), values + 0, -1)
+                    np.testing.assert_array_equal(ours, expected, strict=True)
+                    assert not np.signbit(ours.reshape(-1)[ours.reshape(-1) == 0]).any()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "float16", "bfloat16", "float32", "float64", "complex64"]
+)
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+def test_what_is_not_zero(dtype: str, share: float) -> None:
+    draw = np.random.default_rng(5)
+    for shape in ((4, 5), (30, 8), (3, 2, 17), (60, 70), (0, 3), (2, 0), (2, 2, 2, 9), (5000,), ()):
+        x = np.where(draw.random(shape) < share, draw.integers(1, 9, shape), 0)
+        x = np.asarray(x).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+        if "float" in dtype and x.size:
+            x.reshape(-1)[[0, -1]] = np.nan, -0.0
+        for one in (x, x.T, x[..., ::-1] if x.ndim else x, x[::2] if x.ndim else x):
+            found = _native.argwhere(one)
+            np.testing.assert_array_equal(found, np.argwhere(one), strict=True)
+            assert found.dtype == np.int64
 
 
 class TestDistances:

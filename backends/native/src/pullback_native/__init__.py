@@ -89,7 +89,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     # Of any dtype, or without inputs.
     **dict.fromkeys(
         (
-            "concat", "logical_and", "logical_not", "logical_or", "logical_xor", "pad",
+            "argwhere", "concat", "logical_and", "logical_not", "logical_or", "logical_xor", "pad",
             "random_bits", "random_normal", "random_uniform", "stack", "take_along_axis", "tril",
             "triu",
         ),
