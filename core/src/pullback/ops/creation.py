@@ -386,11 +386,15 @@ def linspace(
     device = as_device(device)
     # In double precision if the device has it; rounded once.
     wide = widest(device)
-    counts = arange(num, dtype=wide, device=device)
-    if isinstance(span, complex) and dtypes.complex_of(wide) in device.backend.dtypes:
-        counts = counts.astype(dtypes.complex_of(wide))
     step = span / max(spaces, 1)
-    values = counts * step
+    if not isinstance(step, complex) and num > 1 and 1e-300 < abs(step) < 1e300 / num:
+        # Products at once, which are those below; the half is what rounding cannot move.
+        values = arange(0, (num - 0.5) * step, step, dtype=wide, device=device)
+    else:
+        counts = arange(num, dtype=wide, device=device)
+        if isinstance(span, complex) and dtypes.complex_of(wide) in device.backend.dtypes:
+            counts = counts.astype(dtypes.complex_of(wide))
+        values = counts * step
     # 0 is what it is without a sum, unless it is -0.
     if start or isinstance(span, complex) or not span > 0:
         values = values + start

@@ -36,7 +36,9 @@ def _full(*, shape: tuple[int, ...], fill_value: Any, dtype: DType, device: None
 
 def _arange(*, start: Any, stop: Any, step: Any, dtype: DType, device: None) -> Array:
     if type(start) is type(stop) is type(step) is int:
-        if dtype.kind in "iu" or dtype.itemsize == 8:
+        # Integers that float32 has, and so their differences from the first one.
+        exact = dtype.char == "f" and max(abs(start), abs(stop), abs(stop - start)) <= 1 << 24
+        if dtype.kind in "iu" or dtype.itemsize == 8 or exact:
             return np.arange(start, stop, step, dtype=dtype)
         return cast(np.arange(start, stop, step), dtype)
     # The length as in the op's rule; start + i * step is nearer than adding steps up.

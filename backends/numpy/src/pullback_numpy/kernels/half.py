@@ -37,7 +37,11 @@ def _negative(x: Array) -> Any:
 
 def _copysign(x1: Array, x2: Array) -> Any:
     size, sign = x1.view(np.uint16) & _MAGNITUDE, x2.view(np.uint16) & _SIGN
-    return (size | sign).view(x1.dtype)
+    if size.shape == sign.shape:
+        size |= sign
+    else:
+        size = size | sign
+    return size.view(x1.dtype)
 
 
 def kernels(table: dict[str, Kernel]) -> dict[tuple[str, frozenset[DType]], Kernel]:

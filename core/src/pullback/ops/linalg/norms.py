@@ -98,6 +98,14 @@ def norm_gradient(
     """The gradient of `vector_norm`, whose result is `out`, with respect to x."""
     if ord == 0:
         return zeros_like(x)
+    dtype = x.dtype
+    g, x, out = widened(g), widened(x), widened(out)  # 16-bit floats are rounded once
+    return _slope(g, x, out, axis, keepdims, ord).astype(dtype)
+
+
+def _slope(
+    g: Tensor, x: Tensor, out: Tensor, axis: Shape | None, keepdims: bool, ord: float
+) -> Tensor:
     g, out = expand(g, x.shape, axis, keepdims), expand(out, x.shape, axis, keepdims)
     if ord == 2:
         return g * _conjugate(_direction(x, out))
