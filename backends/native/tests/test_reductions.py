@@ -218,7 +218,7 @@ def test_softmax_along_any_axis(name, dtype, instructions):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_rows_with_an_odd_end(name, dtype):
-    """What is no number is found wherever it is in a row, and in no row beside it."""
+    """Finds NaN and infinities wherever they are in a row, and in no row beside it."""
     _, options = REDUCTIONS[name]
     for size in (1, 2, 5, 8, 15, 16, 17, 31, 47, 48, 49, 63, 64, 65, 500, 511, 512, 515):
         for place in {0, size // 2, max(size - 16, 0), size - 1}:
