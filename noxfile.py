@@ -173,7 +173,7 @@ def native(session: nox.Session) -> None:
     session.run("pullback", "backends", "--kernels", "gelu", env=CLEAN)
     smoke_test(session)
     # By file: its tests draw from one generator, in their order.
-    workers = ("-n", "2", "--dist", "loadfile")
+    workers = ("-n", "auto", "--dist", "loadfile")
     session.run("python", "-m", "pytest", "-q", *workers, "backends/native/tests", env=CLEAN)
     session.run("python", *TIMINGS, "--peers", "pullback-native,numpy", env=CLEAN)
     conforms(session, "cpu")
@@ -213,7 +213,7 @@ def torch(session: nox.Session) -> None:
         *("torch==2.13.0", "pytest", "pytest-xdist", "scikit-learn", "matplotlib", "scipy"),
         "ray",
     )
-    session.run("pytest", "backends/torch/tests", "-n", "2", env=CLEAN)
+    session.run("pytest", "backends/torch/tests", "-n", "auto", env=CLEAN)
     conforms(session, "torch")
 
 
