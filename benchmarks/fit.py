@@ -2,9 +2,11 @@
 
     uv run benchmarks/fit.py
 
-The model is an MLP on batches of 32 items. Loops take turns, an epoch each; a time is a low
-percentile of the times between two batches, so that other processes and the first steps disturb
-little. `fit` has the metric "accuracy", and draws its bar on a terminal that shows nothing.
+The model is an MLP on batches of 32 items. `fit` takes its batches from an iterable that, before
+it gives one, takes the same step by two loops that are written out: one with the loss alone, and
+one with its mean and the accuracy as `fit` keeps them. So all three share what disturbs the
+machine, step by step. Times are of the processor; a difference is the median of the differences
+step by step. `fit` has the metric "accuracy", and draws its bar on a terminal that shows nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ import numpy as np
 import pullback as pb
 
 STEPS, ITEMS, FEATURES, CLASSES = 500, 32, 32, 10
-ROUNDS, PERCENTILE = 10, 15
+ROUNDS = 20
+#: Steps at the beginning of an epoch that are left out: they open the bar.
+FIRST = 5
 
 
 class Terminal(io.StringIO):
@@ -35,33 +39,47 @@ class Terminal(io.StringIO):
         return len(text)
 
 
-class Timed:
-    """Batches that note when each was asked for."""
+class Turns:
+    """Batches for `fit`, which takes turns with other loops: seconds of a step of each."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, others: list[Callable[[Any, Any], None]]) -> None:
         self.source = source
-        self.times: list[float] = []
+        self.others = others
+        #: A row of one step: the others, then `fit`.
+        self.times: list[list[float]] = []
 
     def __len__(self) -> int:
         return STEPS
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self.source:
-            self.times.append(time.perf_counter())
-            yield batch
-        self.times.append(float("nan"))  # between two epochs
+        clock = time.process_time
+        for number, (x, y) in enumerate(self.source):
+            row = []
+            begin = clock()
+            for step in self.others:
+                step(x, y)
+                end = clock()
+                row.append(end - begin)
+                begin = end
+            yield x, y
+            row.append(clock() - begin)
+            if number >= FIRST:
+                self.times.append(row)
 
-    def microseconds(self) -> float:
-        steps = np.diff(self.times)
-        return float(np.percentile(steps[np.isfinite(steps)], PERCENTILE) * 1e6)
+    def report(self) -> str:
+        """Medians, and how much more `fit` takes than each of the others."""
+        rows = np.array(self.times) * 1e6
+        medians = np.median(rows, 0)
+        more = np.median(rows[:, -1:] - rows[:, :-1], 0)
+        return "".join(f"{one:10.1f}" for one in (*medians, *more))
 
 
 def model() -> pb.Sequential:
     return pb.Sequential([pb.layers.Dense(64, activation="relu"), pb.layers.Dense(CLASSES)])
 
 
-def written_out(batches: Timed, *, capture: bool, metric: bool) -> Callable[[], None]:
-    """A loop with the loss alone, or with its mean and the accuracy as `fit` keeps them."""
+def written_out(*, capture: bool, metric: bool) -> Callable[[Any, Any], None]:
+    """A step with the loss alone, or with its mean and the accuracy as `fit` keeps them."""
     network, optimizer = model(), pb.optimizers.SGD(0.01)
     accuracy, mean = pb.metrics.SparseCategoricalAccuracy(), pb.metrics.Mean()
 
@@ -80,26 +98,26 @@ def written_out(batches: Timed, *, capture: bool, metric: bool) -> Callable[[], 
 
     run: Any = pb.function(step) if capture else step
 
-    def epoch() -> None:
-        for x, y in batches:
-            value = run(x, y)
-            if metric:
-                mean(value, ITEMS)
+    def whole(x: Any, y: Any) -> None:
+        value = run(x, y)
+        if metric:
+            mean(value, ITEMS)
 
-    return epoch
+    return whole
 
 
-def by_fit(batches: Timed, *, capture: bool) -> Callable[[], None]:
+def measure(source: Any, *, capture: bool) -> str:
+    """The line of the table for a source of batches."""
     network = model()
     network.compile(
         pb.optimizers.SGD(0.01), "sparse_softmax_cross_entropy", ["accuracy"], capture=capture
     )
-
-    def epoch() -> None:
-        with redirect_stderr(Terminal()):
-            network.fit(batches)
-
-    return epoch
+    turns = Turns(source, [written_out(capture=capture, metric=metric) for metric in (False, True)])
+    with redirect_stderr(Terminal()):
+        network.fit(turns)  # compiles, and fills tables
+        turns.times.clear()
+        network.fit(turns, epochs=ROUNDS)
+    return turns.report()
 
 
 def main() -> None:
@@ -107,33 +125,16 @@ def main() -> None:
     x = rng.standard_normal((STEPS * ITEMS, FEATURES), np.float32)
     y = rng.integers(0, CLASSES, STEPS * ITEMS).astype(np.int32)
     dataset = pb.data.Dataset.from_tensor_slices((x, y)).shuffle().batch(ITEMS)
-    sources = {"tensors": list(dataset), "arrays, shuffled": dataset}
-    loops: dict[tuple[str, str, str], tuple[Timed, Callable[[], None]]] = {}
+    print(
+        f"Microseconds of processor time of a step, medians of {ROUNDS * (STEPS - FIRST)}, "
+        f"Python {sys.version.split()[0]}, {os.cpu_count()} processors, "
+        f"load {os.getloadavg()[0]:.1f}"
+    )
+    print(f"{'':26}{'written':>10}{'+':>10}{'':>10}{'fit beyond':>20}")
+    print(f"{'':26}{'out':>10}{'metrics':>10}{'fit':>10}{'the first':>10}{'metrics':>10}")
     for mode in ("eager", "captured"):
-        for kind, source in sources.items():
-            for name in ("written out", "written out, metrics", "fit"):
-                batches, capture = Timed(source), mode == "captured"
-                run = (
-                    by_fit(batches, capture=capture)
-                    if name == "fit"
-                    else written_out(batches, capture=capture, metric="metrics" in name)
-                )
-                loops[mode, kind, name] = batches, run
-    for batches, run in loops.values():
-        run()  # compiles, and fills tables
-        batches.times.clear()
-    for _ in range(ROUNDS):
-        for _, run in loops.values():
-            run()
-    print(f"Microseconds of a step, Python {sys.version.split()[0]}, {os.cpu_count()} processors")
-    print(f"{'':28}{'written out':>10}{'+ metrics':>11}{'fit':>8}")
-    for mode in ("eager", "captured"):
-        for kind in sources:
-            hand, metrics, fit = (
-                loops[mode, kind, name][0].microseconds()
-                for name in ("written out", "written out, metrics", "fit")
-            )
-            print(f"{mode + ', ' + kind:28}{hand:10.1f}{metrics:11.1f}{fit:8.1f}")
+        for kind, source in {"tensors": list(dataset), "arrays, shuffled": dataset}.items():
+            print(f"{mode + ', ' + kind:26}{measure(source, capture=mode == 'captured')}")
 
 
 if __name__ == "__main__":

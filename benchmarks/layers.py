@@ -4,8 +4,9 @@
     uv run benchmarks/layers.py --only dense,adam --output benchmarks/results/layers.txt
 
 Each framework runs in a process of its own, on one thread. Round after round a block of every case
-runs in each of them; a time is the least of the rounds, which other processes disturb least.
-Nothing fails when a ratio is high.
+runs in each of them, one after the other. Times are medians of processor time, and a ratio is the
+median of the ratios within a round, which share what disturbs the machine. Nothing fails when a
+ratio is high.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import platform
 import subprocess
 import sys
 import time
+from statistics import median
 from typing import Any
 
 from layers_cases import BUILDERS
@@ -66,10 +68,10 @@ def worker(framework: str) -> None:
 
     def block(name: str, count: int) -> float:
         step = cases[name]
-        begin = time.perf_counter()
+        begin = time.process_time()
         for _ in range(count):
             step()
-        return (time.perf_counter() - begin) / count
+        return (time.process_time() - begin) / count
 
     for name in cases:
         block(name, 20)
@@ -80,17 +82,18 @@ def worker(framework: str) -> None:
         print(block(name, counts[name]), flush=True)
 
 
-def table(found: dict[str, dict[str, float]]) -> str:
+def table(found: dict[str, dict[str, list[float]]]) -> str:
     """A line for each case, and the geometric mean of the ratios."""
     width = max(map(len, found))
     several = len(next(iter(found.values()))) > 1
     lines = [f"{'case':{width}}  {'pullback':>9}" + "  " + "    torch   ratio" * several]
     ratios = []
     for case, times in found.items():
-        line = f"{case:{width}}  {times['pullback']:9.2f}"
+        line = f"{case:{width}}  {median(times['pullback']):9.2f}"
         if several:
-            ratios.append(times["pullback"] / times["torch"])
-            line += f"  {times['torch']:9.2f}  {ratios[-1]:6.2f}"
+            pairs = zip(times["pullback"], times["torch"], strict=True)
+            ratios.append(median(ours / theirs for ours, theirs in pairs))
+            line += f"  {median(times['torch']):9.2f}  {ratios[-1]:6.2f}"
         lines.append(line)
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
@@ -103,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
     parser.add_argument("--torch-python", help="the Python of an environment with PyTorch")
     parser.add_argument("--only", default="", help="parts of the names of cases, with commas")
-    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--output", help="a file for the table")
     parser.add_argument("--note", default="", help="what the first line of that file says more")
     parser.add_argument("--worker", choices=BUILDERS, help=argparse.SUPPRESS)
@@ -123,16 +126,19 @@ def main() -> None:
         if any(part in case for part in parts)
         and all(case in runner.names for runner in runners.values())
     ]
-    found = {case: dict.fromkeys(runners, math.inf) for case in cases}
+    found: dict[str, dict[str, list[float]]] = {
+        case: {name: [] for name in runners} for case in cases
+    }
     for _ in range(given.rounds):
         for case in cases:
             for name, runner in runners.items():
-                found[case][name] = min(found[case][name], runner.seconds(case) * 1e6)
+                found[case][name].append(runner.seconds(case) * 1e6)
     for runner in runners.values():
         runner.close()
     head = (
-        f"Microseconds of a call on one thread, the least of {given.rounds} rounds; "
-        f"Python {platform.python_version()}, {os.cpu_count()} processors. {given.note}"
+        f"Microseconds of a call on one thread, medians of {given.rounds} rounds; "
+        f"Python {platform.python_version()}, {os.cpu_count()} processors, "
+        f"load {os.getloadavg()[0]:.1f}. {given.note}"
     ).strip()
     text = f"{head}\n{table(found)}"
     print(text)

@@ -216,3 +216,20 @@ def test_overlapping_windows_of_16_bit_floats_are_added_in_float32(name, dtype):
     wide = run_body(OPS[name], [inputs[0].astype("float32"), *inputs[1:]], how)
     assert found.dtype == dtype
     assert found.tolist() == wide.astype(dtype).tolist()
+
+
+def test_inputs_come_first():
+    # `run_body` gives them to the body by position.
+    for op in OPS.values():
+        code, names = op.body.__code__, tuple(one.name for one in op.inputs)
+        if op.own and code.co_posonlyargcount <= len(names) <= code.co_argcount:
+            assert code.co_varnames[: len(names)] == names, op.name
+
+
+def test_attributes_before_inputs(define):
+    @define(shape=lambda x, **_: x)
+    def scaled(by: float, x: pb.Tensor) -> pb.Tensor:
+        """An op of another author."""
+        return x * by
+
+    assert scaled(3.0, pb.asarray([2.0])).tolist() == [6.0]

@@ -83,6 +83,12 @@ def key_of(value: object) -> object:
 
     A float may be equal to an integer, so none is in a key.
     """
+    if type(value) is tuple:
+        for item in value:
+            if type(item) is not int:
+                break
+        else:
+            return value  # sizes, in most calls
     try:
         return _key(value)
     except _NoKeyError:
@@ -102,9 +108,8 @@ def remembered(function: Callable[..., _Found]) -> Callable[..., _Found]:
         values = []
         for value in attributes.values():
             if type(value) not in KEYS:
-                try:
-                    value = _key(value)
-                except _NoKeyError:
+                value = key_of(value)
+                if value is _NoKeyError:
                     return function(shapes, **attributes)
             values.append(value)
         key = (*shapes, *attributes, *values)

@@ -28,11 +28,14 @@ def run_body(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> An
             f"{op.name}: a primitive has no body to fall back on: {op.why}"
         )
     code = op.body.__code__
-    keywords = dict(attributes)
-    for parameter, value in zip(op.inputs, inputs, strict=True):
-        keywords[parameter.name] = value
-    positional = [keywords.pop(name) for name in code.co_varnames[: code.co_posonlyargcount]]
     try:
+        # The inputs of the framework's own ops come first, as a test sees.
+        if op.own and code.co_posonlyargcount <= len(inputs) <= code.co_argcount:
+            return op.body(*inputs, **attributes)
+        keywords = dict(attributes)
+        for parameter, value in zip(op.inputs, inputs, strict=True):
+            keywords[parameter.name] = value
+        positional = [keywords.pop(name) for name in code.co_varnames[: code.co_posonlyargcount]]
         return op.body(*positional, **keywords)
     except Exception as error:
         _raise_explained(op, error, tuple(inputs), attributes)

@@ -199,7 +199,7 @@ def _integer(value: int, device: Device) -> Tensor:
 
 def from_any(value: object, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """A tensor from a tensor, a variable or host data, on `device` if given."""
-    tensor = as_tensor(value)
+    tensor = value if type(value) is Tensor else as_tensor(value)
     if tensor is None:
         return from_host(value, dtype, device)
     if dtype is not None and tensor.dtype != dtype:

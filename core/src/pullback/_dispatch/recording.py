@@ -82,9 +82,11 @@ def effect(
     Returns:
         Whether it will be called later.
     """
-    if is_repeated():
+    state = LOCAL.state
+    again = state.again
+    if again is not None and again.is_repeated:
         return True
-    capture = LOCAL.state.capture if TRACES.count else None
+    capture = state.capture
     if capture is None:
         function(*arguments)
         return False

@@ -83,7 +83,8 @@ class Pool(Images):
 
     def call(self, x: Tensor) -> Tensor:
         """Returns the pooled input."""
-        self.check(x.shape)
+        shape = x.shape
+        self.check(shape)
         y = self.op(
             x,
             window=self.pool_size,
@@ -93,7 +94,7 @@ class Pool(Images):
             ceil_mode=self.ceil_mode,
             data_format=self.data_format,
         )
-        self.check_fits(x.shape, y.shape)
+        self.check_fits(shape, y.shape)
         return y
 
 

@@ -96,13 +96,12 @@ class TimeDistributed(Wrapper):
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the results (batch, time, ...)."""
-        if len(args) == 1 and type(args[0]) is Tensor and args[0].ndim > 1:
-            x = args[0]
-            lead = x.shape[:2]
-            y = self.layer(reshape(x, (lead[0] * lead[1], *x.shape[2:])), **kwargs)
-            if type(y) is Tensor and y.shape[:1] == (lead[0] * lead[1],):
-                return reshape(y, (*lead, *y.shape[1:]))
-            return self._apart(y, lead)
+        if len(args) == 1 and type(args[0]) is Tensor and len(shape := args[0].shape) > 1:
+            batch, time, *rest = shape
+            y = self.layer(reshape(args[0], (batch * time, *rest)), **kwargs)
+            if type(y) is Tensor and (after := y.shape)[:1] == (batch * time,):
+                return reshape(y, (batch, time, *after[1:]))
+            return self._apart(y, (batch, time))
         steps = leaves(args)
         first = steps[0].shape[:2] if steps else ()
         for x in steps:

@@ -157,7 +157,7 @@ def negative_log_likelihood(
             f"negative_log_likelihood: labels must have the shape of log_probabilities "
             f"{rows.shape} without the last axis, got {index.shape}"
         )
-    if index.dtype not in dtypes.INTEGER:
+    if dtypes.kind(index.dtype) != dtypes.INT:
         raise errors.DTypeError(
             f"negative_log_likelihood: labels must be integers, got {index.dtype}; write "
             f"labels.astype(pb.int32)"

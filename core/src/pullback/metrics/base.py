@@ -13,7 +13,7 @@ import numpy as np
 from pullback import dtypes, errors
 from pullback._dispatch.convert import from_any
 from pullback._dispatch.host_state import HostState
-from pullback._dispatch.recording import announce, effect, lifted, paused, reject_use
+from pullback._dispatch.recording import LOCAL, announce, effect, lifted, reject_use
 from pullback._symbols import TRACES
 from pullback.devices import Device, as_device
 from pullback.ops.data_types import astype
@@ -92,8 +92,16 @@ class Metric:
         if TRACES.count:
             names = [name for name in vars(self) if name[0] != "_" and name not in self.initial]
             announce(self, self.update, names)
-        with paused():
+        # `with paused()`, whose three calls would take as long as the sum of a number.
+        state = LOCAL.state
+        state.paused += 1
+        state.recording = False
+        try:
             self.update(*args, **kwargs)
+        finally:
+            state.paused -= 1
+            if state.tapes:
+                state.update()
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
@@ -209,8 +217,10 @@ def _sum_of(values: Tensor) -> Tensor:
         return count_nonzero(values)
     if kind == dtypes.CMPLX:
         values = double(values)  # which says that a part would be dropped
-    if values.ndim:
-        return reduce_sum(values, dtype=widest(values.device))
+    if values._array.shape:
+        return reduce_sum(values, dtype=widest(values._device))
+    if values._node is None and not TRACES.count:
+        return values
     # Without its node, which has what a gradient of the number needs.
     number = lifted(values)
     return wrap(number._array, number._device)

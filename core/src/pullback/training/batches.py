@@ -37,8 +37,8 @@ class Batch(NamedTuple):
     def size(self) -> int:
         """The number of items: the size of the first axis."""
         inputs = self.inputs
-        if type(inputs) is Tensor and inputs.ndim:
-            return inputs.shape[0]
+        if type(inputs) is Tensor and (whole := inputs._array.shape):
+            return int(whole[0])
         for part in (inputs, self.targets):
             for leaf in leaves(part):
                 shape = getattr(leaf, "shape", ())
@@ -230,7 +230,7 @@ def split(element: Structure, columns: Columns | None = None) -> Batch:
     if columns is None and type(element) is tuple and len(element) == 2:
         inputs, targets = element
         if type(inputs) is Tensor and type(targets) is Tensor:
-            return Batch(inputs, targets)
+            return tuple.__new__(Batch, (inputs, targets, None))  # in C
     if columns is not None:
         return Batch(*[_column(element, names) for names in columns])
     parts = isinstance(element, tuple) or (

@@ -169,8 +169,8 @@ class Callbacks:
             callback.model, callback.run = model, run
         self._at: dict[str, list[Callable[..., None]]] = {}
 
-    def __call__(self, event: str, *arguments: object) -> None:
-        """Calls each callback that has a method of its own for an event."""
+    def at(self, event: str) -> list[Callable[..., None]]:
+        """Returns the methods of the callbacks that have one of their own for an event."""
         methods = self._at.get(event)
         if methods is None:
             general = getattr(Callback, event)
@@ -179,7 +179,11 @@ class Callbacks:
                 for callback in self.all
                 if getattr(type(callback), event) is not general or event in vars(callback)
             ]
-        for method in methods:
+        return methods
+
+    def __call__(self, event: str, *arguments: object) -> None:
+        """Calls each callback that has a method of its own for an event."""
+        for method in self.at(event):
             method(*arguments)
 
     def close(self) -> None:

@@ -109,7 +109,9 @@ class FitLoop:
             run.metrics.reset()
             data.begin()
         metrics: Logs = run.metrics.logs()
-        while (self.steps is None or run.step < self.steps) and not self.model.stop_training:
+        model, steps = self.model, self.steps
+        begins, ends = callbacks.at("on_train_batch_begin"), callbacks.at("on_train_batch_end")
+        while (steps is None or run.step < steps) and not model.stop_training:
             try:
                 batch = data.next()
             except StopIteration:
@@ -117,16 +119,20 @@ class FitLoop:
                 if whole:
                     self.unseen.check()
                 break
-            callbacks("on_train_batch_begin", run.step, {})
+            for callback in begins:
+                callback(run.step, {})
             try:
-                run.metrics.add(self._step(batch), batch.size)
+                if self.class_weight is not None:
+                    batch = self._weighted(batch)
+                run.metrics.add(run_step(model, model.train_step, batch), batch.size)
             except errors.PullbackError as error:
-                locate(error, self.model, "fit", f"epoch {epoch + 1}, step {run.step + 1}", batch)
+                locate(error, model, "fit", f"epoch {epoch + 1}, step {run.step + 1}", batch)
                 raise
             run.step += 1
             run.total += 1
             metrics = run.metrics.logs()
-            callbacks("on_train_batch_end", run.step - 1, metrics)
+            for callback in ends:
+                callback(run.step - 1, metrics)
             self.interruption.check()
         self._warn_of_nan(metrics)
         logs = {**metrics, **self._validate()}
@@ -149,12 +155,12 @@ class FitLoop:
                 stacklevel=6,
             )
 
-    def _step(self, batch: Batch) -> Values | None:
-        if self.class_weight is not None:
-            weights = by_class(batch.targets, self.class_weight, batch.weights)
-            self.unseen.see(batch.targets)
-            batch = Batch(batch.inputs, batch.targets, weights)
-        return run_step(self.model, self.model.train_step, batch)
+    def _weighted(self, batch: Batch) -> Batch:
+        """A batch with the weights of its classes."""
+        assert self.class_weight is not None
+        weights = by_class(batch.targets, self.class_weight, batch.weights)
+        self.unseen.see(batch.targets)
+        return Batch(batch.inputs, batch.targets, weights)
 
     def _ended(self, data: Batches) -> None:
         """Raises if an epoch has no steps, or fewer than requested."""
@@ -271,8 +277,9 @@ def step_of(model: TrainedModel, method: Callable[..., Any]) -> Callable[..., An
 
 def run_step(model: TrainedModel, method: Callable[..., Any], batch: Batch) -> Values | None:
     """Returns the values of a step with a batch, which several ranks divide."""
-    step = step_of(model, method)
-    sharing = model._compiled and model._compiled.sharing
+    compiled = model._compiled
+    step = method if compiled is None else compiled.step(method)
+    sharing = compiled and compiled.sharing
     values: Values | None = sharing.step(step, batch) if sharing else step(*batch)
     return values
 

@@ -130,8 +130,9 @@ def _logits_and_classes(operands: Operands, **_: object) -> Resolution:
 
 def _classes_without_axis(logits: Shape, labels: Shape, *, axis: int, **_: object) -> Shape:
     """The shape of the labels: that of the logits without the axis of classes."""
-    expected, one_each = reduced(logits, (axis,), False), reduced(logits, (axis,), True)
+    expected = (*logits[:axis], *logits[axis + 1 :])
     if labels != expected:
+        one_each = reduced(logits, (axis,), True)
         raise errors.ShapeError(
             f"labels must have the shape of logits {logits} without axis {axis}: {expected}, got "
             f"{labels}" + (f"; write pb.squeeze(labels, axis={axis})" * (labels == one_each))
