@@ -6,12 +6,15 @@
 
 #define RANK 3
 /* Elements in all windows up to which they are taken one by one; where the loops that take the
- * channels of a pixel at once would do them, fewer. */
+ * channels of a pixel at once would do them, fewer, if these are as fast. */
 #define FEW 16384
 #define FEW_OF_VECTORS 2048
+#define FEW_APART 131072
 #define FEWEST_CHANNELS 8
 /* Elements of a window that are added one by one. */
 #define MOST_TAPS 256
+/* Channels whose sums are kept at once. */
+#define SIDE_BY_SIDE 16
 
 /* An array as (items, three spatial axes, channels): its steps in elements. */
 typedef struct {
@@ -21,8 +24,9 @@ typedef struct {
 
 /* Axes that an array does not have are one element long, and come first. */
 typedef struct {
-    int rank, first, counts_padding;
+    int rank, first, counts_padding, are_apart; /* whether no element is in two windows */
     ptrdiff_t items, channels, taps;
+    double elements; /* in all windows */
     ptrdiff_t in[RANK], out[RANK], window[RANK], stride[RANK], low[RANK], step[RANK];
     npy_intp shape[NPY_MAXDIMS]; /* of the result */
 } Windowing;
@@ -54,8 +58,9 @@ static int pairs_in(PyObject *tuple, int rank, ptrdiff_t *low, ptrdiff_t *high) 
 }
 
 /* The windows over images of a shape, by the attributes of a call; false without an error where
- * there are many, or where another kernel has to do it. */
-static int as_windowing(Windowing *it, int ndim, const npy_intp *shape, int is_vectors,
+ * there are many, `most` elements where loops over vectors would do them, or where another kernel
+ * has to do it. */
+static int as_windowing(Windowing *it, int ndim, const npy_intp *shape, double most,
                         PyObject *const *x, Py_ssize_t count, PyObject *names) {
     PyObject *format = attribute(x, count, names, "data_format");
     int rank = it->rank = ndim - 2;
@@ -79,7 +84,7 @@ static int as_windowing(Windowing *it, int ndim, const npy_intp *shape, int is_v
     it->items = it->shape[0] = shape[0];
     it->channels = shape[last ? ndim - 1 : 1];
     it->shape[last ? ndim - 1 : 1] = it->channels;
-    it->taps = 1;
+    it->taps = it->are_apart = 1;
     double all = (double)it->items * (double)it->channels;
     for (int i = RANK - rank, axis = it->first; i < RANK; i++, axis++) {
         ptrdiff_t reach = it->step[i] * (it->window[i] - 1) + 1;
@@ -89,11 +94,12 @@ static int as_windowing(Windowing *it, int ndim, const npy_intp *shape, int is_v
             return 0;
         it->out[i] = it->shape[axis] = room / it->stride[i] + 1;
         it->taps *= it->window[i];
+        it->are_apart &= reach <= it->stride[i];
         all *= (double)it->out[i];
     }
-    int vectors = is_vectors && last && rank < 3 && it->channels >= FEWEST_CHANNELS;
-    double elements = all * (double)it->taps;
-    return elements > 0 && elements <= (vectors ? FEW_OF_VECTORS : FEW) && it->taps <= MOST_TAPS;
+    int vectors = last && rank < 3 && it->channels >= FEWEST_CHANNELS;
+    double elements = it->elements = all * (double)it->taps;
+    return elements > 0 && elements <= (vectors ? most : FEW) && it->taps <= MOST_TAPS;
 }
 
 /* False where elements are not aligned, or lie at odd places. */
@@ -135,9 +141,9 @@ static Range inside_of(ptrdiff_t start, ptrdiff_t window, ptrdiff_t step, ptrdif
     return (Range){from, from < to ? to : from};
 }
 
-/* Runs a statement for each window and channel: `cell` is the place of its element in the view
- * `result`, `start` that of its first element in the view `image`, which may be outside, and
- * `inside` has the offsets that are not. */
+/* Runs a statement for each window: `cell` is the place of its element in the view `result`,
+ * `start` that of its first element in the view `image`, which may be outside, both of the first
+ * channel, and `inside` has the offsets that are not. */
 #define EACH_WINDOW(image, result, ...)                                                            \
     for (ptrdiff_t item = 0; item < it->items; item++)                                             \
         for (ptrdiff_t a = 0; a < it->out[0]; a++)                                                 \
@@ -155,11 +161,15 @@ static Range inside_of(ptrdiff_t start, ptrdiff_t window, ptrdiff_t step, ptrdif
                         start += begin * (image)->steps[i];                                        \
                     }                                                                              \
                     (void)valid;                                                                   \
-                    for (ptrdiff_t channel = 0; channel < it->channels;                            \
-                         channel++, cell += (result)->channel, start += (image)->channel) {        \
-                        __VA_ARGS__                                                                \
-                    }                                                                              \
+                    __VA_ARGS__                                                                    \
                 }
+
+/* The same for each channel of a window. */
+#define EACH_CHANNEL(image, result, ...)                                                           \
+    for (ptrdiff_t channel = 0; channel < it->channels;                                            \
+         channel++, cell += (result)->channel, start += (image)->channel) {                        \
+        __VA_ARGS__                                                                                \
+    }
 
 /* Runs a statement for each element of a window: `place` is its place in the view. */
 #define EACH_TAP(image, ...)                                                                       \
@@ -173,50 +183,112 @@ static Range inside_of(ptrdiff_t start, ptrdiff_t window, ptrdiff_t step, ptrdif
             }
 
 /* `places` are of the shape and layout of y; both are in C order. The first maximum wins, and NaN
- * over every number; padding is never larger. */
+ * over every number; padding is never larger. Where the channels of a pixel lie side by side, a tap
+ * of all of them is taken at once, in vectors. */
 #define FEW_FUNCTIONS(T)                                                                           \
     static void maxima_##T(const Windowing *it, const View *x, const View *y, int32_t *places) {   \
+        int beside = x->channel == 1 && y->channel == 1 && it->channels > 1;                       \
         EACH_WINDOW(x, y, {                                                                        \
-            T most = -(T)INFINITY;                                                                 \
-            ptrdiff_t found = 0;                                                                   \
-            EACH_TAP(x, {                                                                          \
-                T one = ((const T *)x->at)[place];                                                 \
-                if (!(one <= most) && most == most)                                                \
-                    most = one, found = (i * it->window[1] + j) * it->window[2] + k;               \
+            if (beside) {                                                                          \
+                T *restrict most = (T *)y->at + cell;                                              \
+                int32_t *restrict found = places + cell;                                           \
+                for (ptrdiff_t channel = 0; channel < it->channels; channel++)                     \
+                    most[channel] = -(T)INFINITY, found[channel] = 0;                              \
+                EACH_TAP(x, {                                                                      \
+                    const T *restrict of = (const T *)x->at + place;                               \
+                    int32_t tap = (int32_t)((i * it->window[1] + j) * it->window[2] + k);          \
+                    for (ptrdiff_t channel = 0; channel < it->channels; channel++) {               \
+                        T one = of[channel], so_far = most[channel];                               \
+                        int32_t before = found[channel];                                           \
+                        int larger = !(one <= so_far) & (so_far == so_far);                        \
+                        most[channel] = larger ? one : so_far;                                     \
+                        found[channel] = larger ? tap : before;                                    \
+                    }                                                                              \
+                })                                                                                 \
+                continue;                                                                          \
+            }                                                                                      \
+            EACH_CHANNEL(x, y, {                                                                   \
+                T most = -(T)INFINITY;                                                             \
+                ptrdiff_t found = 0;                                                               \
+                EACH_TAP(x, {                                                                      \
+                    T one = ((const T *)x->at)[place];                                             \
+                    if (!(one <= most) && most == most)                                            \
+                        most = one, found = (i * it->window[1] + j) * it->window[2] + k;           \
+                })                                                                                 \
+                ((T *)y->at)[cell] = most;                                                         \
+                places[cell] = (int32_t)found;                                                     \
             })                                                                                     \
-            ((T *)y->at)[cell] = most;                                                             \
-            places[cell] = (int32_t)found;                                                         \
         })                                                                                         \
     }                                                                                              \
     static void at_maxima_##T(const Windowing *it, const View *dx, const View *g,                  \
                               const View *places) {                                                \
-        EACH_WINDOW(dx, g, {                                                                       \
-            ptrdiff_t other = item * places->item + a * places->steps[0] + b * places->steps[1]    \
-                            + c * places->steps[2] + channel * places->channel;                    \
-            ptrdiff_t tap = ((const int32_t *)places->at)[other];                                  \
-            ptrdiff_t i = tap / it->window[2] / it->window[1];                                     \
-            ptrdiff_t j = tap / it->window[2] % it->window[1], k = tap % it->window[2];            \
-            if (i >= inside[0].from && i < inside[0].to && j >= inside[1].from && j < inside[1].to \
-                && k >= inside[2].from && k < inside[2].to)                                        \
-                ((T *)                                                                             \
-                     dx->at)[start + i * it->step[0] * dx->steps[0]                                \
-                             + j * it->step[1] * dx->steps[1] + k * it->step[2] * dx->steps[2]] += \
-                    ((const T *)g->at)[cell];                                                      \
-        })                                                                                         \
+        EACH_WINDOW(dx, g, EACH_CHANNEL(dx, g, {                                                   \
+                        ptrdiff_t other = item * places->item + a * places->steps[0]               \
+                                        + b * places->steps[1] + c * places->steps[2]              \
+                                        + channel * places->channel;                               \
+                        ptrdiff_t tap = ((const int32_t *)places->at)[other];                      \
+                        ptrdiff_t i = tap / it->window[2] / it->window[1];                         \
+                        ptrdiff_t j = tap / it->window[2] % it->window[1],                         \
+                                  k = tap % it->window[2];                                         \
+                        if (i >= inside[0].from && i < inside[0].to && j >= inside[1].from         \
+                            && j < inside[1].to && k >= inside[2].from && k < inside[2].to)        \
+                            ((T *)dx->at)[start + i * it->step[0] * dx->steps[0]                   \
+                                          + j * it->step[1] * dx->steps[1]                         \
+                                          + k * it->step[2] * dx->steps[2]] +=                     \
+                                ((const T *)g->at)[cell];                                          \
+                    }))                                                                            \
     }                                                                                              \
     static void means_##T(const Windowing *it, const View *x, const View *y) {                     \
+        int beside = x->channel == 1 && y->channel == 1 && it->channels > 1;                       \
         EACH_WINDOW(x, y, {                                                                        \
-            double sum = 0;                                                                        \
-            EACH_TAP(x, { sum += (double)((const T *)x->at)[place]; })                             \
             ptrdiff_t number = it->counts_padding ? it->taps : valid ? valid : 1;                  \
-            ((T *)y->at)[cell] = (T)(sum / (double)number);                                        \
+            for (ptrdiff_t first = 0; beside && first < it->channels; first += SIDE_BY_SIDE) {     \
+                ptrdiff_t many = it->channels - first;                                             \
+                many = many < SIDE_BY_SIDE ? many : SIDE_BY_SIDE;                                  \
+                double sums[SIDE_BY_SIDE] = {0};                                                   \
+                EACH_TAP(x, {                                                                      \
+                    const T *of = (const T *)x->at + place + first;                                \
+                    for (ptrdiff_t channel = 0; channel < many; channel++)                         \
+                        sums[channel] += (double)of[channel];                                      \
+                })                                                                                 \
+                for (ptrdiff_t channel = 0; channel < many; channel++)                             \
+                    ((T *)y->at)[cell + first + channel] = (T)(sums[channel] / (double)number);    \
+            }                                                                                      \
+            if (beside)                                                                            \
+                continue;                                                                          \
+            EACH_CHANNEL(x, y, {                                                                   \
+                double sum = 0;                                                                    \
+                EACH_TAP(x, { sum += (double)((const T *)x->at)[place]; })                         \
+                ((T *)y->at)[cell] = (T)(sum / (double)number);                                    \
+            })                                                                                     \
         })                                                                                         \
     }                                                                                              \
     static void shares_##T(const Windowing *it, const View *dx, const View *g) {                   \
+        int beside = dx->channel == 1 && g->channel == 1 && it->channels > 1;                      \
         EACH_WINDOW(dx, g, {                                                                       \
-            ptrdiff_t number = it->counts_padding ? it->taps : valid ? valid : 1;                  \
-            T share = ((const T *)g->at)[cell] / (T)number;                                        \
-            EACH_TAP(dx, { ((T *)dx->at)[place] += share; })                                       \
+            T number = (T)(it->counts_padding ? it->taps : valid ? valid : 1);                     \
+            for (ptrdiff_t first = 0; beside && first < it->channels; first += SIDE_BY_SIDE) {     \
+                ptrdiff_t many = it->channels - first;                                             \
+                many = many < SIDE_BY_SIDE ? many : SIDE_BY_SIDE;                                  \
+                T shares[SIDE_BY_SIDE];                                                            \
+                for (ptrdiff_t channel = 0; channel < many; channel++)                             \
+                    shares[channel] = ((const T *)g->at)[cell + first + channel] / number;         \
+                EACH_TAP(dx, {                                                                     \
+                    T *to = (T *)dx->at + place + first;                                           \
+                    if (it->are_apart) {                                                           \
+                        memcpy(to, shares, (size_t)many * sizeof(T));                              \
+                        continue;                                                                  \
+                    }                                                                              \
+                    for (ptrdiff_t channel = 0; channel < many; channel++)                         \
+                        to[channel] += shares[channel];                                            \
+                })                                                                                 \
+            }                                                                                      \
+            if (beside)                                                                            \
+                continue;                                                                          \
+            EACH_CHANNEL(dx, g, {                                                                  \
+                T share = ((const T *)g->at)[cell] / number;                                       \
+                EACH_TAP(dx, { ((T *)dx->at)[place] += share; })                                   \
+            })                                                                                     \
         })                                                                                         \
     }
 FEW_FUNCTIONS(float)
@@ -226,14 +298,15 @@ FEW_FUNCTIONS(double)
     (PyArray_TYPE(as_array(x)) == NPY_FLOAT ? name##_float(__VA_ARGS__)                            \
                                             : name##_double(__VA_ARGS__))
 
-/* The windows over one image, and its view; false where another kernel has to do it. */
-static int as_pooling(Windowing *it, View *view, PyObject *const *x, Py_ssize_t count,
+/* The windows over one image, and its view; false where another kernel has to do it, as of float32
+ * where there are more elements than `most`. */
+static int as_pooling(Windowing *it, View *view, double most, PyObject *const *x, Py_ssize_t count,
                       PyObject *names) {
     if (count != 1 || !is_float(x[0]))
         return 0;
     PyArrayObject *array = as_array(x[0]);
     return as_windowing(it, PyArray_NDIM(array), PyArray_DIMS(array),
-                        PyArray_TYPE(array) == NPY_FLOAT, x, count, names)
+                        PyArray_TYPE(array) == NPY_FLOAT ? most : FEW, x, count, names)
         && as_view(x[0], it, view);
 }
 
@@ -241,7 +314,7 @@ KERNEL(max_pool) {
     (void)module;
     Windowing it;
     View image, result;
-    if (!as_pooling(&it, &image, x, count, names))
+    if (!as_pooling(&it, &image, FEW, x, count, names))
         return NUMPY_FALLBACK(max_pool);
     int ndim = it.rank + 2;
     PyObject *y = new_result(x[0], ndim, it.shape);
@@ -257,7 +330,7 @@ KERNEL(avg_pool) {
     (void)module;
     Windowing it;
     View image, result;
-    if (!as_pooling(&it, &image, x, count, names))
+    if (!as_pooling(&it, &image, FEW_OF_VECTORS, x, count, names))
         return NUMPY_FALLBACK(avg_pool);
     PyObject *y = new_result(x[0], it.rank + 2, it.shape);
     if (y) {
@@ -269,7 +342,7 @@ KERNEL(avg_pool) {
 
 /* The windows over the images of a gradient, and a view of it; false where another kernel has to do
  * it. `shape` gets that of the images. */
-static int as_gradient(Windowing *it, View *view, npy_intp *shape, PyObject *const *x,
+static int as_gradient(Windowing *it, View *view, npy_intp *shape, double most, PyObject *const *x,
                        Py_ssize_t count, PyObject *names) {
     PyObject *given = attribute(x, count, names, "input_shape");
     if (!is_float(x[0]) || !given || !PyTuple_CheckExact(given)
@@ -282,7 +355,8 @@ static int as_gradient(Windowing *it, View *view, npy_intp *shape, PyObject *con
         PyErr_Clear();
         return 0;
     }
-    return as_windowing(it, ndim, shape, PyArray_TYPE(as_array(x[0])) == NPY_FLOAT, x, count, names)
+    return as_windowing(it, ndim, shape, PyArray_TYPE(as_array(x[0])) == NPY_FLOAT ? most : FEW, x,
+                        count, names)
         && PyArray_CompareLists(it->shape, PyArray_DIMS(as_array(x[0])), ndim)
         && as_view(x[0], it, view);
 }
@@ -300,7 +374,9 @@ KERNEL(avg_pool_gradient) {
     Windowing it;
     View g, result;
     npy_intp shape[NPY_MAXDIMS];
-    if (count != 1 || !as_gradient(&it, &g, shape, x, count, names))
+    /* Sums of windows that overlap are in another order in the loops over vectors. */
+    if (count != 1 || !as_gradient(&it, &g, shape, FEW_APART, x, count, names)
+        || (!it.are_apart && it.elements > FEW))
         return NUMPY_FALLBACK(avg_pool_gradient);
     PyObject *dx = zeros_of(x[0], it.rank + 2, shape);
     if (dx) {
@@ -325,7 +401,7 @@ KERNEL(max_pool_gradient) {
     View g, places, result;
     npy_intp shape[NPY_MAXDIMS];
     if (count != 2 || !PyArray_CheckExact(x[1]) || PyArray_TYPE(as_array(x[1])) != NPY_INT32
-        || !as_gradient(&it, &g, shape, x, count, names) || !same_shape(x[0], x[1]))
+        || !as_gradient(&it, &g, shape, FEW, x, count, names) || !same_shape(x[0], x[1]))
         return NUMPY_FALLBACK(max_pool_gradient);
     /* In C order, so that they are looked through at once. */
     PyObject *at = plain_copy(x[1]);

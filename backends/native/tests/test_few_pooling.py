@@ -13,9 +13,13 @@ from pullback_native import _native
 from pullback_native.kernels import pooling
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
 
-#: So many elements in all windows are the last that are few; images of eight channels, the first
-#: that are many.
-FEW = [((1, 4096, 1), 16384), ((2, 8, 4, 32, 2), 16384), ((1, 16, 16, 8), 2048)]
+BOTH = ("max_pool", "avg_pool")
+#: So many elements in all windows are the last that are few, for these kernels; means of eight
+#: channels are many earlier.
+FEW = [
+    ((1, 4096, 1), 16384, BOTH), ((2, 8, 4, 32, 2), 16384, BOTH),
+    ((1, 16, 16, 8), 2048, ("avg_pool",)), ((1, 16, 16, 8), 16384, ("max_pool",)),
+]  # fmt: skip
 
 
 def options_of(draw: Any, rank: int, data_format: str, window: Any = None) -> dict[str, Any]:
@@ -81,11 +85,9 @@ def test_beside_numpy(dtype: Any, data_format: str, layout: str) -> None:
             np.testing.assert_allclose(found, dx, rtol=size, atol=9 * size)
 
 
-@pytest.mark.parametrize(("shape", "limit"), FEW)
+@pytest.mark.parametrize(("shape", "limit", "kernels"), FEW)
 @pytest.mark.parametrize("more", [0, 1])
-def test_on_both_sides_of_few(
-    shape: Any, limit: int, more: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_both_sides_of_few(shape: Any, limit: int, kernels: Any, more: int) -> None:
     """Many elements are handed over; both have the same numbers."""
     rank = len(shape) - 2
     window = (limit // int(np.prod(shape)),) + (1,) * (rank - 1)
@@ -103,22 +105,40 @@ def test_on_both_sides_of_few(
             for name in ("max_pool", "max_pool_gradient", "avg_pool", "avg_pool_gradient")
         }}, lambda: 1)  # fmt: skip
         x = np.random.default_rng(4).standard_normal(shape).astype("f4")
-        y, at = _native.max_pool(x, **options)
-        _native.avg_pool(x, count_include_pad=True, **options)
-        if not more:
-            assert not asked
-            return
-        assert asked == ["max_pool", "avg_pool"]
+        if "max_pool" in kernels:
+            _native.max_pool(x, **options)
+        if "avg_pool" in kernels:
+            _native.avg_pool(x, count_include_pad=True, **options)
+        assert asked == [*kernels] * more
     finally:
-        import pullback_native.kernels as kernels
         from pullback.dtypes import bfloat16
+        from pullback_native.kernels import FALLBACKS
         from pullback_numpy import threads
 
-        _native.prepare(NUMPY_KERNELS | kernels.FALLBACKS, threads.threads, bfloat16)
+        _native.prepare(NUMPY_KERNELS | FALLBACKS, threads.threads, bfloat16)
     y, at = _native.max_pool(x, **options)
     expected, places = NUMPY_KERNELS["max_pool"](x, **options)
     np.testing.assert_array_equal(y, expected)
     np.testing.assert_array_equal(at, places)
+
+
+@pytest.mark.parametrize("channels", [8, 17])
+@pytest.mark.parametrize("window", [(2, 4), (3, 3)])
+@pytest.mark.parametrize("images", [1, 40])
+def test_gradients_of_windows_apart(channels: int, window: Any, images: int) -> None:
+    """Each element is in one window at most: it has the bits of its share, that of -0 too."""
+    shape = (images, 11, 16, channels)
+    options: dict[str, Any] = {
+        "window": window, "strides": (3, 4), "padding": ((1, 1), (0, 1)), "dilation": (1, 1),
+        "ceil_mode": False, "data_format": "channels_last", "count_include_pad": False,
+    }  # fmt: skip
+    out = NUMPY_KERNELS["avg_pool"](np.zeros(shape, np.float32), **options).shape
+    g = np.random.default_rng(5).standard_normal(out).astype(np.float32)
+    g[0, 0, 0, :2] = -0.0, np.nan
+    found = _native.avg_pool_gradient(g, input_shape=shape, **options)
+    expected = NUMPY_KERNELS["avg_pool_gradient"](g, input_shape=shape, **options)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
 def test_indices_outside_of_windows_are_refused() -> None:
