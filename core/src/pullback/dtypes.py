@@ -203,14 +203,14 @@ def kind(operand: Operand | NamedDType) -> int:
     return _KIND[operand]  # type: ignore[index]
 
 
-def is_floating(dtype: DType) -> bool:
+def is_floating(dtype: DType | NamedDType) -> bool:
     """Returns whether values of `dtype` have gradients: real or complex floating."""
-    return _KIND[dtype] >= FLOAT
+    return _KIND[dtype.dtype if type(dtype) is NamedDType else dtype] >= FLOAT  # type: ignore[index]
 
 
-def is_complex(dtype: DType) -> bool:
+def is_complex(dtype: DType | NamedDType) -> bool:
     """Returns whether `dtype` is complex."""
-    return _KIND[dtype] == CMPLX
+    return _KIND[dtype.dtype if type(dtype) is NamedDType else dtype] == CMPLX  # type: ignore[index]
 
 
 def real_of(dtype: DType) -> DType:

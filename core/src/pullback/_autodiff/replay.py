@@ -90,10 +90,11 @@ def gradients(
     # The op before the last tells losses apart that end in the same mean.
     parents = node.parents
     behind = parents and parents[0]
-    key = (
-        node.op, behind and behind.op, node.serial - begin, len(leaves), sink and sink.key,
-        seed is None,
+    key: tuple[object, ...] = (
+        node.op, behind and behind.op, node.serial - begin, len(leaves),
     )  # fmt: skip
+    if sink is not None or seed is not None:
+        key = (*key, sink and sink.key, seed is None)
     form = _forms.get(key)
     if form is None:
         if len(_forms) >= _FORMS:

@@ -105,8 +105,8 @@ class GradientTape(Jacobians):
         #: Every leaf that the tape has made.
         self._own: set[Node] = set()
         #: The variables that were given values that a tape had recorded, with the serial number
-        #: of the last time, by identity.
-        self._assigned: dict[int, tuple[Any, int]] = {}
+        #: of the last time, by identity; None before there is one.
+        self._assigned: dict[int, tuple[Any, int]] | None = None
 
     def __del__(self) -> None:
         try:
@@ -222,7 +222,7 @@ class GradientTape(Jacobians):
         if recording:
             self._end()
         self._used, self.start = False, -1
-        self._intervals, self._leaves, self._own, self._assigned = [], {}, set(), {}
+        self._intervals, self._leaves, self._own, self._assigned = [], {}, set(), None
         if recording:
             self._begin()
 
@@ -292,6 +292,8 @@ class GradientTape(Jacobians):
 
     def note_assigned(self, variable: Watchable) -> None:
         """Notes that a variable gets a value that a tape has recorded; see `_warn_of_assigned`."""
+        if self._assigned is None:
+            self._assigned = {}
         self._assigned[id(variable)] = variable, LOCAL.state.next_serial()
 
     def watched_variables(self) -> tuple[Any, ...]:
@@ -363,8 +365,8 @@ class GradientTape(Jacobians):
         else:
             flat = leaves(sources)
             nodes = [self._source_node(source) for source in flat]
-        if self._assigned:
-            self._warn_of_assigned(target, flat, nodes)
+        if self._assigned is not None:
+            self._warn_of_assigned(target, flat, nodes, self._assigned)
         gradients = None
         given = output_gradients
         if (
@@ -390,16 +392,22 @@ class GradientTape(Jacobians):
             return gradients
         return gradients[0] if single else like(sources, iter(gradients))
 
-    def _warn_of_assigned(self, target: object, flat: list[Any], nodes: list[Node | None]) -> None:
+    def _warn_of_assigned(
+        self,
+        target: object,
+        flat: list[Any],
+        nodes: list[Node | None],
+        assigned: dict[int, tuple[Any, int]],
+    ) -> None:
         """Warns where a gradient stops at a value that a source was given while the tape recorded.
 
         A step such as `v.assign(v - rate * slope)` is not followed: the gradient is that at the
         new value, which is not the gradient through the step.
         """
         since = {
-            node: self._assigned[id(source)]
+            node: assigned[id(source)]
             for source, node in zip(flat, nodes, strict=True)
-            if node is not None and id(source) in self._assigned
+            if node is not None and id(source) in assigned
         }
         stack = [value._node for value in leaves(target) if type(value) is Tensor]
         seen: set[Node | None] = {None}
