@@ -24,7 +24,7 @@ import numpy as np
 import pullback as pb
 
 STEPS, ITEMS, FEATURES, CLASSES = 500, 32, 32, 10
-ROUNDS = 20
+ROUNDS = 12
 #: Steps at the beginning of an epoch that are left out: they open the bar.
 FIRST = 5
 
