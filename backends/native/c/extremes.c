@@ -135,17 +135,16 @@ KERNEL(segment_prod) {
     if (rows)
         y = PyArray_SimpleNew(axes, shape, wide);
     if (y) {
-        for (ptrdiff_t i = 0; i < size(y); i++)
-            switch (wide) {
-            case NPY_DOUBLE:
-                ((double *)data(y))[i] = 1;
-                break;
-            case NPY_INT32:
-                ((int32_t *)data(y))[i] = 1;
-                break;
-            default:
-                ((int64_t *)data(y))[i] = 1;
-            }
+        const ptrdiff_t all = size(y);
+        double *doubles = data(y);
+        int32_t *integers = data(y);
+        int64_t *longs = data(y);
+        for (ptrdiff_t i = 0; wide == NPY_DOUBLE && i < all; i++)
+            doubles[i] = 1;
+        for (ptrdiff_t i = 0; wide == NPY_INT32 && i < all; i++)
+            integers[i] = 1;
+        for (ptrdiff_t i = 0; wide != NPY_DOUBLE && wide != NPY_INT32 && i < all; i++)
+            longs[i] = 1;
         y = unless(!combine(rows, &ids, outer, segments, inner, PRODUCT, y), y);
     }
     Py_XDECREF(rows);
