@@ -40,7 +40,7 @@ INLINE float gelu_exact32(float x) {
 
 INLINE float gelu_exact_slope(float x) {
     float bounded = at_most(at_least(x, gelu_least), gelu_most);
-    float falling = exp32_falling(-0.5f * bounded * bounded);
+    float falling = exp32(-0.5f * bounded * bounded);
     float tail = normal_tail(fabsf(bounded), falling);
     float below = bounded < 0.0f ? tail : 1.0f - tail;
     return bounded * falling * (SLOPE * 0.25f) + below;
