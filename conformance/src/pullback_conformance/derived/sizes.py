@@ -36,7 +36,7 @@ ALIGNED = 64
 BOXES = (64, 32, 16, 8)
 #: The number of elements of an input up to which a box is taken.
 BOX = 2**13
-#: The same where the reference takes long.
+#: The same where the reference takes long for each element.
 FEW = 2**9
 #: The size of all axes of square inputs.
 SIDE = 5
@@ -188,9 +188,10 @@ def _alike(base: Base, length: int) -> Iterator[Sample]:
 
 def _whole_vectors(base: Base, lengths: list[int], *, each: bool) -> Iterator[Sample]:
     """Sizes without a tail, for which libraries have loops of their own."""
+    few = each and base.suite.slow
     if "large" not in base.suite.without:
         for length, size in itertools.product(lengths, _WHOLE):
-            most = min(_WHOLE[size], FEW) if base.suite.slow else _WHOLE[size]
+            most = min(_WHOLE[size], FEW) if few else _WHOLE[size]
             if _total(base, {length: size}) <= most:
                 resized = _resized(base, {length: size})
                 if size in _LONG:
@@ -199,7 +200,7 @@ def _whole_vectors(base: Base, lengths: list[int], *, each: bool) -> Iterator[Sa
                     resized = _alone(resized)
                 yield from _taken(resized, f"{length} is {size}")
     axes = max(x.ndim for x in base.arrays)
-    most = FEW if base.suite.slow else BOX
+    most = FEW if few else BOX
     side = next((side for side in BOXES if side**axes <= most), None)
     if side is not None:
         box = _resized(base, dict.fromkeys(lengths, side))
