@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
-from itertools import chain
 
 from pullback import errors
 from pullback._dispatch import op
@@ -81,6 +81,24 @@ def _way(x: Shape, *, output_size: Shape, data_format: str) -> tuple[Shape, ...]
     return (out,)
 
 
+@remembered
+def _windows(sizes: Shape) -> tuple[list[range], list[int] | None, bool]:
+    """The windows along a dimension, where to take their elements, and whether they are alike.
+
+    Shorter windows end in copies of their last element; nothing is taken of windows that tile.
+    """
+    size, count = sizes
+    windows = [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+    widths = [*map(len, windows)]
+    width = builtins.max(widths)
+    places = [
+        builtins.min(place, window[-1])
+        for window in windows
+        for place in range(window.start, window.start + width)
+    ]
+    return windows, None if len(places) == size else places, width == builtins.min(widths)
+
+
 def _adapt(
     x: Tensor,
     pool: Callable[..., Tensor],
@@ -97,13 +115,11 @@ def _adapt(
         return pool(x, window, strides=strides, data_format=data_format)
     # A window is a product of intervals, so one spatial dimension is pooled after the other.
     for axis, count in enumerate(out, start=1 if data_format == "channels_last" else 2):
-        size = x.shape[axis]
-        windows = [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-        width = len(windows[0])
-        if all(len(window) == width for window in windows):
-            if width * count != size:  # windows that overlap
-                x = take(x, from_any([*chain(*windows)]).to(x.device), axis=axis)
-            split = (*x.shape[:axis], count, width, *x.shape[axis + 1 :])
+        windows, places, are_alike = _windows((x.shape[axis], count))
+        if are_alike or reduce is max:  # a copy is no larger
+            if places is not None:
+                x = take(x, from_any(places).to(x.device), axis=axis)
+            split = (*x.shape[:axis], count, x.shape[axis] // count, *x.shape[axis + 1 :])
             x = reduce(reshape(x, split), axis=axis + 1)
             continue
         lead = (slice(None),) * axis
@@ -140,8 +156,8 @@ def adaptive_max_pool(
 ) -> Tensor:
     """Max pooling to `output_size` (He et al., 2014).
 
-    Of equal elements of a window the first gets the gradient, or all share it: that depends on the
-    sizes.
+    Of equal elements of a window the first gets the gradient, or all share it, the last one more
+    than others: that depends on the sizes.
 
     Args:
         x: images (batch, *spatial, channels).
