@@ -199,6 +199,10 @@ class TestSpaced:
         np.testing.assert_allclose(pb.linspace(0, 2 + 2j, 3).numpy(), [0, 1 + 1j, 2 + 2j])
         assert pb.linspace(0, 10, 5, dtype="int32").tolist() == [0, 2, 5, 7, 10]
         assert pb.linspace(0.1, 0.3, 7, dtype="float64").tolist()[-1] == 0.3
+        for ends in [(0, np.inf), (1, np.inf), (-np.inf, 0), (0, -np.inf), (np.nan, 1)]:
+            with np.errstate(invalid="ignore"):
+                expected = np.linspace(*ends, 4)
+            np.testing.assert_array_equal(pb.linspace(*ends, 4).numpy(), expected)
         with pytest.raises(errors.InputValueError):
             pb.linspace(0, 1, -1)
 

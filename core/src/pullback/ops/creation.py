@@ -345,7 +345,7 @@ def _ends_there(last: complex, stop: complex, dtype: DType, wide: DType) -> bool
     An error in the last digit of float64 is none in a narrower dtype, for a small integer.
     """
     narrow = wide == dtypes.float64 and dtypes.kind(dtype) == dtypes.FLOAT and dtype != wide
-    return narrow and last == stop and stop == round(stop.real) and abs(stop) <= 256
+    return narrow and last == stop and abs(stop) <= 256 and stop == round(stop.real)
 
 
 def linspace(
