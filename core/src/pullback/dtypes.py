@@ -326,6 +326,9 @@ Operands: TypeAlias = "tuple[Operand | None, ...]"
 class DTypeRule:
     """A dtype rule: `rule(operands, **attributes)` gives a `Resolution`.
 
+    Which inputs it takes and what they are converted to depends on dtypes alone: kernels are found
+    by these. An error that depends on an attribute is the kernel's and the body's.
+
     Args:
         function: what computes it.
         uniform: True if all inputs are converted to one dtype. Kernels are then looked up by the

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pullback import errors
-from pullback_conformance.draws import booleans, distinct, integers, normal
+from pullback_conformance.draws import booleans, cnormal, distinct, integers, normal
 from pullback_conformance.sample import call, suite, wrong
 
 Array: TypeAlias = Any
@@ -78,4 +78,7 @@ suite("scatter_nd", _scatter, without=_POSITIONS)(
     wrong(errors.ShapeError, normal(3, 4), np.zeros((2, 3), np.int64), normal(2)),
     wrong(errors.IndexingError, normal(3, 4), np.array([[3, 0]]), normal(1)),
     wrong(errors.InputValueError, normal(3, 4), np.array([[0, 0]]), normal(1), mode="mean"),
+    call(cnormal(3, 4), _apart(3, 4, count=3), cnormal(3), mode="multiply", note="complex"),
+    wrong(errors.DTypeError, cnormal(3, 4), np.array([[0, 0]]), cnormal(1), mode="max"),
+    wrong(errors.DTypeError, booleans(3, 4), np.array([[0, 0]]), booleans(1), mode="min"),
 )

@@ -99,8 +99,6 @@ def _scattered(operands: Operands, *, mode: str = "update", **_: object) -> Reso
     assert index is not None
     if mode in ("max", "min"):
         dtypes.real((x,))
-    elif mode == "multiply":
-        dtypes.numeric((x,))
     (dtype, _same), outputs = into_first((x, updates))
     return Resolution((dtype, index_dtype(index), dtype), outputs)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback import errors
 from pullback.plugins.records import Kernel
 from pullback_numpy.typing import Array, DType, Key
 
@@ -226,6 +227,9 @@ def scatter_nd_by(scatters: Mapping[str, Kernel]) -> Kernel:
     """The kernel of `scatter_nd`, by those of its modes along one axis."""
 
     def kernel(x: Array, indices: Array, updates: Array, *, mode: str) -> Any:
+        if mode in ("max", "min") and x.dtype.kind in "bc":
+            # A kernel is found by dtypes alone, and whether they have an order is asked by a mode.
+            raise errors.DTypeError(f"mode={mode!r} needs real inputs, got {x.dtype}")
         count = indices.shape[-1]
         shape = x.shape
         if not 0 < count <= x.ndim or updates.shape != (*indices.shape[:-1], *shape[count:]):
