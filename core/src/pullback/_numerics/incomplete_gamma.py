@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback._numerics import ArrayNamespace
 from pullback._numerics.error_function import erfc
 from pullback._numerics.gamma_function import lgamma
 from pullback._numerics.polynomial import polynomial
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 #: From here on a is large.
 LARGE = 20.0
@@ -46,14 +48,16 @@ def _near_one() -> tuple[float, ...]:
     return tuple((-1) ** k * zeta(k) / k for k in range(59, 1, -1))
 
 
-def _total(terms: list[Fraction]) -> Fraction:
+def _total(terms: list[Fraction]) -> Fraction | int:
     # By `sum` this would seem to need the namespace's.
-    return functools.reduce(operator.add, terms, Fraction(0))
+    return functools.reduce(operator.add, terms, 0)
 
 
 @functools.cache
 def temme() -> list[tuple[float, ...]]:
     """The coefficients c_k of the expansion as polynomials in eta (DLMF 8.12.9 to 8.12.12)."""
+    from fractions import Fraction  # takes long, and most programs need none
+
     size = _POWERS + 2 * _ORDERS + 3
     # Of mu with eta**2 / 2 = mu - log(1 + mu), so that mu dmu/deta = eta (1 + mu).
     mu = [Fraction(0), Fraction(1)]
@@ -62,7 +66,7 @@ def temme() -> list[tuple[float, ...]]:
         mu.append((mu[i - 1] - _total(others)) / (i + 1))
     inverse = [Fraction(1)]  # of mu / eta
     for i in range(1, size + 1):
-        inverse.append(-_total([mu[j + 1] * inverse[i - j] for j in range(1, i + 1)]))
+        inverse.append(Fraction(-_total([mu[j + 1] * inverse[i - j] for j in range(1, i + 1)])))
     pole = inverse[1:]
     rows = [pole]
     for _ in range(1, _ORDERS):

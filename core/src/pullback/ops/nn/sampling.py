@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pullback import errors
 from pullback._dispatch import op
@@ -36,6 +35,9 @@ from pullback.ops.trigonometric import sin
 from pullback.shapes import Shape, channels_of, check_choice, image_shape, size_of, spatial_of
 from pullback.spec import ACCUMULATED
 from pullback.tensor import Tensor
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 __all__ = ["affine_grid", "grid_sample", "map_coordinates", "resample"]
 
@@ -74,6 +76,8 @@ def _resampling(
         size = tuple(int(n * s) for n, s in zip(spatial, scale, strict=True))
     new = sizes_of_images(x, size, data_format)
     if aspect != "stretch":
+        from fractions import Fraction  # takes long, and most programs need none
+
         if scale is not None:
             raise errors.InputValueError("aspect makes a scale of the size; leave out scale")
         spatial = spatial_of(x, data_format)
@@ -187,7 +191,7 @@ def resample(
             places = [_place(i, old, count, coordinates) for i in range(count)]
         else:
             # A number such as 1.6 or 7 / 6 stands for a ratio: ties are where it has them.
-            ratio = None if scale is None else Fraction(scale[number]).limit_denominator(1 << 20)
+            ratio = None if scale is None else _ratio(scale[number])
             ends = None if box is None else box[number]
             exact = [_exact_place(i, old, count, coordinates, ratio, ends) for i in range(count)]
             # Beyond the edge lies the edge; with no pixel in reach weights would add up to 0.
@@ -211,6 +215,12 @@ def resample(
     return narrowed(y, x)
 
 
+def _ratio(scale: float) -> Fraction:
+    from fractions import Fraction
+
+    return Fraction(scale).limit_denominator(1 << 20)
+
+
 def _place(i: int, old: int, count: int, coordinates: str) -> float:
     if coordinates == "align_corners":
         return i * (old - 1) / (count - 1) if count > 1 else 0.0
@@ -221,6 +231,8 @@ def _exact_place(
     i: int, old: int, count: int, coordinates: str, scale: Fraction | None, box: Any
 ) -> Fraction:
     """The place of a pixel by the rules of ONNX's Resize, where the scale need not be a ratio."""
+    from fractions import Fraction
+
     ratio = Fraction(count, old) if scale is None else scale
     wide = ratio * old
     if coordinates == "crop":
