@@ -176,19 +176,23 @@ def polygamma(
     order, size = n + 1, float(math.factorial(n))
     negative = x < 0
     fraction = x - xp.round(x)
+    # From both sides of a half terms cancel that alone may be out of the range of float32.
+    small = fraction * 0.0 + size * 0.5**order
+    sizes = xp.where(negative, small, size) if below else size
     first = xp.where(negative, fraction, x) if below else x
-    total = _power(first, order, size) + _tail(xp, first, order, size, short)
+    total = _power(first, order, sizes) + _tail(xp, first, order, sizes, short)
     if below:
-        turned = _tail(xp, xp.where(negative, -fraction, 0.0), order, size, short)
-        turned = turned - _tail(xp, xp.where(negative, -x, 0.0), order, size, short)
+        turned = _tail(xp, xp.where(negative, -fraction, 0.0), order, sizes, short)
+        turned = turned - _tail(xp, xp.where(negative, -x, 0.0), order, sizes, short)
         total = xp.where(negative, total - turned if order % 2 else total + turned, total)
+        total = xp.where(negative, total * 2.0**order, total)
     sign = (-1.0) ** order
     found = xp.where(x == math.inf, sign * 0.0, sign * total)
     pole = (x <= 0) & (fraction == 0)
     return xp.where(pole, math.inf if n % 2 else math.nan, found)
 
 
-def _tail(xp: ArrayNamespace, a: Any, s: int, size: float, short: bool) -> Any:
+def _tail(xp: ArrayNamespace, a: Any, s: int, size: Any, short: bool) -> Any:
     """`size` times the sum of 1 / (a + k)**s over all k > 0, for a > -1 and integer s > 1.
 
     The sum is the Hurwitz zeta function of 1 + a, by Euler and Maclaurin's summation (DLMF
@@ -224,7 +228,7 @@ def _lost(a: Any, k: int, base: Any) -> Any:
     return ((a - (base - part)) + (k - part)) / base
 
 
-def _power(base: Any, s: int, size: float, *, far: bool = False) -> Any:
+def _power(base: Any, s: int, size: Any, *, far: bool = False) -> Any:
     """size / base**s, without overflow of base**s for a large size, or for a base that is `far`."""
     half = s // 2 if s > _TERMS or far else 0
     return size / base**half / base ** (s - half) if half else size / base**s
