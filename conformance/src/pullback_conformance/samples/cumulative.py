@@ -124,7 +124,12 @@ def _recurrence_size(a: Array, b: Array, **how: Any) -> Array:
     return _recurrence(np.abs(a), np.abs(b), **how)
 
 
-suite("linear_recurrence", _recurrence, scale=_recurrence_size)(
+suite(
+    "linear_recurrence",
+    _recurrence,
+    scale=_recurrence_size,
+    without={"random": "the order of products decides what infinities and long sequences become"},
+)(
     call(normal(5), normal(5, seed=1), axis=0),
     call(normal(5), normal(5, seed=1), axis=0, reverse=True, note="reverse"),
     call(normal(3, 4), normal(3, 4, seed=1), axis=0),
