@@ -326,8 +326,8 @@ Operands: TypeAlias = "tuple[Operand | None, ...]"
 class DTypeRule:
     """A dtype rule: `rule(operands, **attributes)` gives a `Resolution`.
 
-    Which inputs it takes and what they are converted to depends on dtypes alone: kernels are found
-    by these. An error that depends on an attribute is the kernel's and the body's.
+    Calls find conversions and kernels by dtypes alone. So an error that depends on an attribute has
+    to be the kernel's and the body's too: the rule says it to `eval_shape`.
 
     Args:
         function: what computes it.

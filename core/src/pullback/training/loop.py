@@ -277,9 +277,8 @@ def step_of(model: TrainedModel, method: Callable[..., Any]) -> Callable[..., An
 
 def run_step(model: TrainedModel, method: Callable[..., Any], batch: Batch) -> Values | None:
     """Returns the values of a step with a batch, which several ranks divide."""
-    compiled = model._compiled
-    step = method if compiled is None else compiled.step(method)
-    sharing = compiled and compiled.sharing
+    step = step_of(model, method)
+    sharing = model._compiled and model._compiled.sharing
     values: Values | None = sharing.step(step, batch) if sharing else step(*batch)
     return values
 

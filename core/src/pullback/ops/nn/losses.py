@@ -408,8 +408,8 @@ def log_cosh_loss(predictions: Tensor, targets: Tensor) -> Tensor:
     size = abs(predictions - targets)
     lost = expm1(-size)
     # Near 0 what is behind a logarithm of 1 + x, without a difference of terms that cancel.
-    near = lost * lost / (2 * (lost + 1))
-    return where(size < 1, log1p(near), size + log1p(lost * (lost + 2) * 0.5))
+    near, close = lost * lost / (2 * (lost + 1)), size < 1
+    return where(close, 0, size) + log1p(where(close, near, lost * (lost + 2) * 0.5))
 
 
 log_cosh_loss.vjp(
