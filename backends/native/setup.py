@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from setuptools import Extension, setup
@@ -44,10 +47,19 @@ class BuildPackage(build_py):
 
 
 class BuildLoops(build_ext):
-    """Reports what is missing if compiling fails."""
+    """Compiles a file on each processor, and reports what is missing if compiling fails."""
 
     def build_extensions(self) -> None:
         """Compiles and links."""
+        one_by_one = self.compiler.compile
+        workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+
+        def compile_all(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(workers) as pool:
+                each = pool.map(lambda source: one_by_one([source], **options), sources)
+                return [path for paths in each for path in paths]
+
+        self.compiler.compile = compile_all
         try:
             super().build_extensions()
         except (CompileError, PlatformError, FileNotFoundError) as error:
