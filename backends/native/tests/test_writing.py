@@ -20,13 +20,13 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "complex128", "int8", "in
 
 
 class Owner:
-    """What has an array, as a tensor has."""
+    """Has an array, as a tensor has."""
 
     _array: Any
 
 
 def address(x: pb.Tensor) -> int:
-    """Where the elements of x are."""
+    """The address of the elements of x."""
     return int(x._array.__array_interface__["data"][0])
 
 
