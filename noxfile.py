@@ -81,7 +81,7 @@ def slow_parts() -> dict[str, list[str]]:
     alone = ["tests/packages", "tests/gpu", "tests/reference"]
     others = ["backends/numpy/tests", "compat/tensorflow/tests", "integrations/sparse/tests"]
     rest = [folder for folder in mine if folder not in named and folder not in alone]
-    # `packages` has a worker for each of these.
+    # `packages` runs these.
     own = "--deselect=tests/plugins/test_packages.py"
     return parts | {"core": [own, *rest, *others]}
 
@@ -96,10 +96,15 @@ def smoke_test(session: nox.Session) -> None:
     session.run("python", "-P", ".ci/smoke.py", env=CLEAN)
 
 
+def commit(session: nox.Session) -> str:
+    """The name of the commit, by which samples are drawn."""
+    return str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
+
+
 def conforms(session: nox.Session, name: str, *options: str) -> None:
     """A sample of the checks of a quick run, another one for each commit."""
-    commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
-    drawn = ("--quick", "--budget", "20s", "--jobs", "2", "--seed", str(int(commit[:6], 16)))
+    seed = str(int(commit(session)[:6], 16))
+    drawn = ("--quick", "--budget", "20s", "--jobs", "2", "--seed", seed)
     session.run("pullback", "conform", name, *drawn, *options, env=CLEAN)
 
 
@@ -178,9 +183,9 @@ def native(session: nox.Session) -> None:
     session.run("python", *TIMINGS, "--peers", "pullback-native,numpy", env=CLEAN)
     conforms(session, "cpu")
     conforms(session, "cpu", "--packs", "")
-    # Some tests as another processor would run them, another one for each commit.
-    commit = str(session.run("git", "rev-parse", "HEAD", external=True, silent=True)).strip()
-    session.run("python", "tests/processors.py", "--quick", "--sample", commit, env=CLEAN)
+    # Some tests as another processor would run them, others for each commit.
+    sample = ("--quick", "--sample", commit(session), "--workers", str(os.cpu_count()))
+    session.run("python", "tests/processors.py", *sample, env=CLEAN)
 
 
 @nox.session(requires=["wheels"])
@@ -199,8 +204,8 @@ def sanitizers(session: nox.Session) -> None:
 @nox.session(**HERE)
 def packages(session: nox.Session) -> None:
     """Packages of other authors: found once their wheels are installed."""
-    # A worker for each: two of them measure for minutes.
-    session.run("uv", "run", "pytest", "-n", "4", "-m", "slow", "tests/plugins/test_packages.py")
+    workers = ("-n", "2", "--dist", "worksteal")
+    session.run("uv", "run", "pytest", *workers, "-m", "slow", "tests/plugins/test_packages.py")
 
 
 # pip takes the build for CPUs where that is the index's; uv would take CUDA's, which is gigabytes.

@@ -4,6 +4,7 @@
     uv run tests/processors.py
     uv run tests/processors.py --quick --only Prescott
     uv run tests/processors.py --all --only Nehalem+X86_V2+base
+    uv run tests/processors.py --quick --sample COMMIT
 
 What a sum is depends on the order of its terms, and that on the processor. Three things choose it:
 the core type that OpenBLAS has loops for (OPENBLAS_CORETYPE), the level of NumPy's own loops
@@ -14,6 +15,9 @@ is in one of them. A run is named by its three values.
 
 Where PyTorch is installed with its backend, `torch+avx2` and the like measure that, with the loops
 of PyTorch (ATEN_CPU_CAPABILITY), of oneDNN and of MKL for such a processor.
+
+With `--sample` there is one run, and in it a part of the pack's tests and of the checks of the
+conformance kit, all drawn by a text: other ones for each commit.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import re
 import shlex
 import subprocess
@@ -249,12 +254,12 @@ def by_pytest(what: str, given: Sequence[str], environment: dict[str, str]) -> R
     return Result(what, count.get("passed", 0), failed, tuple(lines))
 
 
-def by_conform(backend: str, quick: bool, environment: dict[str, str]) -> Result:
+def by_conform(backend: str, given: Sequence[str], environment: dict[str, str]) -> Result:
     """Measures the backend, and counts the checks."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         command = [sys.executable, "-m", "pullback", "conform", backend, "--json", str(path)]
-        code, text = start([*command, *["--quick"] * quick], environment)
+        code, text = start([*command, *given], environment)
         if not path.exists():
             return Result("conform", 0, 1, (f"conform: status {code}", *text.splitlines()[-15:]))
         found = json.loads(path.read_text())
@@ -269,23 +274,37 @@ def by_conform(backend: str, quick: bool, environment: dict[str, str]) -> Result
 def results(run: Run, here: Machine, args: argparse.Namespace) -> Iterator[Result]:
     """Runs everything as one processor would."""
     environment = clean() | here.environment(run)
-    workers = ["-n", str(args.workers)] if args.workers else []
+    # By file: some tests draw from one generator, in their order.
+    workers = ["-n", str(args.workers), "--dist", "loadfile"] if args.workers else []
+    checks = ["--quick"] * args.quick + ["--jobs", str(max(args.workers, 1))]
+    if args.sample:
+        checks += ["--budget", "20s", "--seed", str(zlib.crc32(args.sample.encode()))]
     if run.core == "torch":
         yield by_pytest("tests", [*workers, TORCH_TESTS], environment)
-        yield by_conform("torch", args.quick, environment)
+        yield by_conform("torch", checks, environment)
         return
     suites = ("tests",) if args.all else QUICK if args.quick else FULL
     yield by_pytest("tests", [*workers, *suites], environment)
     if run.instructions != "none":
         # Where all floats are tried, all sets of instructions are, whatever the variable says.
         few = ["-k", "not over_all"] if args.quick else []
-        yield by_pytest("pack", [*workers, *few, PACK], environment)
-    yield by_conform("numpy", args.quick, environment)
+        tests = drawn(sorted(map(str, (ROOT / PACK).glob("test_*.py"))), args.sample)
+        yield by_pytest("pack", [*workers, *few, *tests], environment)
+    yield by_conform("numpy", checks, environment)
 
 
 def sampled(runs: Sequence[Run], key: str) -> Run:
     """The same one for the same text."""
     return runs[zlib.crc32(key.encode()) % len(runs)]
+
+
+def drawn(files: Sequence[str], key: str | None) -> list[str]:
+    """A quarter of the files, the same ones for the same text; all of them without one.
+
+    >>> len(drawn("abcdefgh", "1f2e3d")), len(drawn("abcdefgh", None))
+    (2, 8)
+    """
+    return list(files) if key is None else random.Random(key).sample(files, -(-len(files) // 4))
 
 
 def settings(run: Run, here: Machine) -> str:
@@ -311,7 +330,7 @@ def main() -> int:
     add = parser.add_argument
     add("--list", action="store_true", help="say what would be run")
     add("--only", action="append", metavar="NAME", help="a run, or those with this value")
-    add("--sample", metavar="KEY", help="one run, chosen by this text (a commit)")
+    add("--sample", metavar="KEY", help="a part of one run, drawn by this text (a commit)")
     add("--quick", action="store_true", help="a minute or two for each run")
     add("--all", action="store_true", help="all tests, not the numeric ones alone")
     add("--workers", type=int, default=0, help="for pytest's -n")

@@ -1,5 +1,6 @@
 """The command that runs tests as other processors would."""
 
+import argparse
 import importlib.util
 import subprocess
 import sys
@@ -92,6 +93,31 @@ def test_a_sample_is_the_same_for_the_same_commit():
     runs = HERE.runs()
     assert processors.sampled(runs, "05189e9") == processors.sampled(runs, "05189e9")
     assert {processors.sampled(runs, str(key)) for key in range(40)} == set(runs)
+
+
+def test_every_file_of_the_pack_is_drawn_for_some_commit():
+    files = sorted(str(path) for path in (processors.ROOT / processors.PACK).glob("test_*.py"))
+    some = processors.drawn(files, "05189e9")
+    assert some == processors.drawn(files, "05189e9")
+    assert len(files) / 4 <= len(some) < len(files) / 3
+    assert {file for key in range(60) for file in processors.drawn(files, str(key))} == set(files)
+    assert processors.drawn(files, None) == files
+
+
+def test_a_sample_of_the_checks_has_an_end(monkeypatch):
+    run = Run("Prescott", "X86_V2", "avx2")
+    started = []
+    monkeypatch.setattr(
+        processors, "start", lambda command, environment: (started.append(command), (1, ""))[1]
+    )
+    args = {"quick": True, "all": False, "workers": 2}
+    for key, ends in (("05189e9", True), (None, False)):
+        list(processors.results(run, HERE, argparse.Namespace(sample=key, **args)))
+        numeric, pack, conform = started
+        assert processors.QUICK[0] in numeric
+        assert sum(processors.PACK in word for word in pack) > 4
+        assert ("--budget" in conform, "--seed" in conform) == (ends, ends)
+        started.clear()
 
 
 def test_a_failure_says_how_to_repeat_it():

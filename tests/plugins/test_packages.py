@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -211,20 +212,6 @@ def test_what_the_library_of_a_new_backend_cannot_is_computed_by_numpy(generated
     assert module["ON_HOST"] == {"equal", "maximum"}
 
 
-@pytest.mark.slow
-def test_a_new_backend_is_found_and_scores(generated, installed):
-    installed.add(generated)
-    out = installed.pullback("backends")
-    (line,) = [one for one in out.splitlines() if one.startswith("a-mill ")]
-    assert line.split()[2:] == ["a-mill:cpu:0", "ready"]
-    ops = "add,relu,softmax,scatter_add,sort,sum,conv,lstm,solve"
-    out = installed.pullback("conform", "a-mill", "--quick", "--ops", ops)
-    assert "score: 100 %" in out
-    tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "installed or gradient")
-    given = {"PYTHONPATH": str(installed.folder), "PULLBACK_DEVICE": "cpu"}
-    assert "2 passed" in run(sys.executable, *tests, generated / "tests", cwd=generated, **given)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -329,36 +316,82 @@ def test_the_wheel_of_a_kernel_pack_is_used(new):
 STORY = ("installing", "publishing", "conformance", "packs")
 
 
-@pytest.mark.slow
-def test_every_command_of_the_documentation_runs(new, tmp_path):
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    for project in (ROOT / "core", ROOT / "conformance", ROOT / "backends" / "numpy"):
-        shutil.copy(new.build(project), packages)
-    create(tmp_path / "venv", with_pip=True)
+#: Makes the generated test measure what is drawn.
+DRAWN = """\
+import sys
+from pathlib import Path
+path, seed = Path("tests/conformance/test_conformance.py"), sys.argv[1]
+whole = path.read_text()
+part = whole.replace("quick=True", f"mode=Mode(quick=True, budget=20, seed={seed})")
+assert part != whole
+path.write_text("from pullback_conformance.mode import Mode\\n" + part)
+"""
+
+
+def commands(seed):
+    """The commands of the pages; where they measure all ops, a sample for each seed but None."""
     script = ["set -euxo pipefail"]
     for page in STORY:
         text = (ROOT / "docs" / "backends" / f"{page}.md").read_text()
         script += re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    script = "\n".join(script)
+    if seed is not None:
+        drawn = {
+            "\npytest\n": f"\npython -c {shlex.quote(DRAWN)} {seed}\npytest\n",
+            "--quick --jobs 2\n": f"--quick --jobs 2 --budget 20s --seed {seed}\n",
+        }
+        for whole, part in drawn.items():
+            assert script.count(whole) == 1, whole
+            script = script.replace(whole, part)
+    return script
+
+
+def test_the_commands_that_measure_all_ops_are_drawn():
+    assert "--budget" not in commands(None)
+    assert commands(7).count("budget=20") == 1
+    assert "pullback conform mill --quick --jobs 2 --budget 20s --seed 7\n" in commands(7)
+
+
+def runs_the_documentation(new, folder, seed):
+    packages = folder / "packages"
+    packages.mkdir()
+    for project in (ROOT / "core", ROOT / "conformance", ROOT / "backends" / "numpy"):
+        shutil.copy(new.build(project), packages)
+    create(folder / "venv", with_pip=True)
     # Its packages from here, all others from the index.
-    paths = os.pathsep.join([str(tmp_path / "venv" / "bin"), os.environ["PATH"]])
+    paths = os.pathsep.join([str(folder / "venv" / "bin"), os.environ["PATH"]])
     given = {"PATH": paths, "PIP_FIND_LINKS": str(packages), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    out = run("bash", "-c", "\n".join(script), cwd=tmp_path, **given)
+    out = run("bash", "-c", commands(seed), cwd=folder, **given)
     assert "3 passed" in out
     assert out.count("mill:cpu:0") >= 2
     assert out.count("score: 100 %") == 4
 
 
 @pytest.mark.slow
-def test_the_wheel_of_a_new_backend_scores(new):
-    new.call("pullback", "new-backend", "mill")
-    source = new.place / "pullback-mill"
+def test_every_command_of_the_documentation_runs(new, tmp_path):
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    # Another sample for each commit; the same one where this is no clone.
+    runs_the_documentation(new, tmp_path, seed=int(head.stdout[:6] or "0", 16))
+
+
+@pytest.mark.campaign
+def test_every_command_of_the_documentation_runs_as_written(new, tmp_path):
+    runs_the_documentation(new, tmp_path, seed=None)
+
+
+@pytest.mark.slow
+def test_the_wheel_of_a_new_backend_is_found_and_scores(new):
+    new.call("pullback", "new-backend", "a-mill")
+    source = new.place / "pullback-a-mill"
     new.pip("install", new.build(source))
+    (line,) = [one for one in new.call("pullback", "backends").splitlines() if "a-mill " in one]
+    assert line.split()[2:] == ["a-mill:cpu:0", "ready"]
     assert "2 passed" in new.call("pytest", "-q", "-k", "installed or gradient", cwd=source)
     # All ops are measured where the commands of the documentation run.
-    ops = "add,softmax,conv,sort,cumulative_sum,matmul,fft,astype,take,lstm"
-    out = new.call("pullback", "conform", "mill", "--quick", "--ops", ops, "--json", "-")
+    ops = "add,relu,softmax,scatter_add,conv,sort,sum,cumulative_sum,matmul,solve,fft,astype,take"
+    measured = ("--quick", "--ops", f"{ops},lstm", "--json", "-")
+    out = new.call("pullback", "conform", "a-mill", *measured)
     assert scores(out)[0], scores(out)[2][:3]
-    kit = ("--pyargs", "pullback_conformance", "--backend", "mill", "--ops", "relu,exp", "--quick")
+    kit = ("--pyargs", "pullback_conformance", "--backend", "a-mill", "--quick")
     for workers in ("0", "2"):
-        assert " passed" in new.call("pytest", "-q", "-n", workers, *kit)
+        assert " passed" in new.call("pytest", "-q", "-n", workers, *kit, "--ops", "relu,exp")

@@ -6,43 +6,40 @@ import sys
 
 import pytest
 
-from pullback.devices import as_device
-from pullback.spec import OPS
 from pullback_conformance import checks
-from pullback_conformance.case import cases
-from pullback_conformance.samples import load
 from pullback_native import DTYPES, _native
 from pullback_native.kernels import KERNELS
 
 SERVED = sorted({*_native.KERNELS, *KERNELS})
-SUITES = load()
-CASES = [
-    case
-    for name in SERVED
-    for case in cases(OPS[name], SUITES[name], as_device("cpu"))
-    if (taken := DTYPES.get(name, ("float32",))) is None or str(case.dtype) in ("float32", *taken)
-]
+
+over_ops = pytest.mark.parametrize("name", SERVED)
 
 
-over_cases = pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.fixture
+def served(kit):
+    """`served(name)` has the cases of an op in the dtypes that the pack takes."""
+
+    def find(name):
+        taken = DTYPES.get(name, ("float32",))
+        found = kit("cpu").cases(name)
+        return [c for c in found if taken is None or str(c.dtype) in ("float32", *taken)]
+
+    return find
 
 
-@over_cases
-def test_values(case):
-    checks.value(case)
-    checks.rules(case)
-    checks.body(case)
+@over_ops
+def test_values(name, served, every):
+    every(served(name), checks.value, checks.rules, checks.body)
 
 
-@over_cases
-def test_inputs_are_unchanged_and_calls_repeat(case):
-    checks.unchanged(case)
-    checks.deterministic(case)
+@over_ops
+def test_inputs_are_unchanged_and_calls_repeat(name, served, every):
+    every(served(name), checks.unchanged, checks.deterministic)
 
 
-@over_cases
-def test_layouts(case):
-    checks.layouts(case)
+@over_ops
+def test_layouts(name, served, every):
+    every(served(name), checks.layouts)
 
 
 def test_the_pack_serves_float32():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -70,18 +71,26 @@ def _rms_norm(x: Array, scale: Array = None, *, axis: Any = -1, epsilon: float =
     return affine(x / np.sqrt(square + epsilon), scale, None, axes)
 
 
+def _apart(last: Array, groups: int) -> Array:
+    """Items, positions, groups and the channels of a group, as axes of their own."""
+    items, *inner, channels = last.shape
+    return last.reshape(items, math.prod(inner), groups, channels // groups)
+
+
+def _of_groups(parts: Array, epsilon: float) -> tuple[Array, Array]:
+    """The mean of each group of each item, and one over its standard deviation."""
+    center = mean_over(parts, (1, 3))
+    return center, 1 / np.sqrt(mean_over((parts - center) ** 2, (1, 3)) + epsilon)
+
+
 def _group_norm(
     x: Array, scale: Array = None, offset: Array = None, *, groups: int, axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Array:  # fmt: skip
     last = np.moveaxis(x, axis, -1)
-    y = np.empty_like(last)
-    width = last.shape[-1] // groups
-    for item in range(last.shape[0]):
-        for first in range(0, last.shape[-1] if last.size else 0, width):
-            part = last[item, ..., first : first + width]
-            away = part - part.mean()
-            y[item, ..., first : first + width] = away / np.sqrt((away**2).mean() + epsilon)
+    parts = _apart(last, groups)
+    center, spread = _of_groups(parts, epsilon)
+    y = ((parts - center) * spread).reshape(last.shape)
     return affine(np.moveaxis(y, -1, axis), scale, offset, (axis % x.ndim,))
 
 
@@ -90,11 +99,15 @@ def _instance_norm(x: Array, *rest: Array, axis: int = -1, epsilon: float = 1e-5
 
 
 def layer_gradient(
-    x: Array, scale: Array, center: Array, spread: Array, g: Array, *, axis: Any = -1
-) -> tuple[Array, Array, Array]:
-    """By the chain rule through y = (x - center) * spread, both of them functions of x."""
+    x: Array, scale: Array, center: Array, spread: Array, g: Array, *, axis: Any = -1,
+    shared: tuple[int, ...] | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """By the chain rule through y = (x - center) * spread, both of them functions of x.
+
+    Along the axes `shared` the parameters are the same; by default those that are not normalized.
+    """
     axes = axes_of(axis, x.ndim)
-    others = tuple(i for i in range(x.ndim) if i not in axes)
+    others = tuple(i for i in range(x.ndim) if i not in axes) if shared is None else shared
     y = (x - center) * spread
     h = g if scale is None else g * lay(scale, x, axes)
     level = mean_over(h, axes)
@@ -103,10 +116,11 @@ def layer_gradient(
 
 
 def _gradient_size(
-    x: Array, scale: Array, center: Array, spread: Array, g: Array, *, axis: Any = -1
-) -> tuple[Array, Array, Array]:
+    x: Array, scale: Array, center: Array, spread: Array, g: Array, *, axis: Any = -1,
+    shared: tuple[int, ...] | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     axes = axes_of(axis, x.ndim)
-    others = tuple(i for i in range(x.ndim) if i not in axes)
+    others = tuple(i for i in range(x.ndim) if i not in axes) if shared is None else shared
     y = (np.abs(x) + np.abs(center)) * np.abs(spread)
     h = np.abs(g if scale is None else g * lay(scale, x, axes))
     level = mean_over(h, axes)
@@ -229,25 +243,14 @@ def group_gradient(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """That of layer normalization, of each group of each item."""
     last, g = np.moveaxis(x, axis, -1), np.moveaxis(g, axis, -1)
-    channels = last.shape[-1]
-    dx, dscale, doffset = np.empty_like(last), np.zeros(channels), np.zeros(channels)
-    width = channels // groups
+    h = g if scale is None else g * scale
+    parts, apart_g, apart_h = (_apart(one, groups) for one in (last, g, h))
+    given = (parts, None, *_of_groups(parts, epsilon))
     rule = _gradient_size if size else layer_gradient
-    for item in range(last.shape[0]):
-        for first in range(0, channels if last.size else 0, width):
-            at = (item, ..., slice(first, first + width))
-            part = last[at].reshape(-1, width)
-            spread = np.sqrt(((part - part.mean()) ** 2).mean() + epsilon)
-            factors = np.broadcast_to(1.0 if scale is None else scale[first : first + width],
-                                      part.shape)  # fmt: skip
-            found = rule(
-                part[None], factors, part.mean().reshape(1, 1, 1), (1 / spread).reshape(1, 1, 1),
-                g[at].reshape(1, -1, width), axis=(1, 2),
-            )  # fmt: skip
-            dx[at] = found[0].reshape(last[at].shape)
-            dscale[first : first + width] += found[1].reshape(-1, width).sum(0)
-            doffset[first : first + width] += found[2].reshape(-1, width).sum(0)
-    return np.moveaxis(dx, -1, axis), dscale, doffset
+    dx, *_ = rule(*given, apart_h, axis=(1, 3))
+    _, *of_parameters = rule(*given, apart_g, axis=(1, 3), shared=(0, 1))
+    dscale, doffset = (one.reshape(-1) for one in of_parameters)
+    return np.moveaxis(dx.reshape(last.shape), -1, axis), dscale, doffset
 
 
 def _group_gradient_size(*x: Array, **how: Any) -> tuple[Array, Array, Array]:
