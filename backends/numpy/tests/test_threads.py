@@ -24,6 +24,10 @@ def _normal(*shape):
     return _rng().standard_normal(shape, np.float32)
 
 
+def _square(n):
+    return _normal(n, n) + 3 * n**0.5 * np.eye(n, dtype=np.float32)
+
+
 def _conv(kernel, **rest):
     options = {"strides": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
     return lambda *arrays: KERNELS[kernel](*arrays, **options, **rest, data_format="channels_last")
@@ -100,6 +104,11 @@ CASES = {
     ),
     "tanh": lambda: KERNELS["tanh"](_normal(900, 700)),
     "relu": lambda: KERNELS["relu"](_normal(900, 700)),
+    "lu_factor": lambda: KERNELS["lu_factor"](_square(400)),
+    "qr": lambda: KERNELS["qr"](_square(400), mode="reduced"),
+    "cholesky": lambda: KERNELS["cholesky"](_square(400), upper=False),
+    "inv": lambda: KERNELS["inv"](_square(400)),
+    "solve": lambda: KERNELS["solve"](_square(400), _normal(400, 90)),
     "adam_update": _adam,
 }  # fmt: skip
 

@@ -43,7 +43,7 @@ LARGE = 1 << 19
 MOST = 1024
 
 #: The names that functions of OpenBLAS have in its builds.
-_BUILDS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
+BUILDS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 #: The logarithm of the processor's cycles that OpenBLAS's threads spin for, and its name there.
 _SPIN, _SPIN_NAME = 18, "OPENBLAS_THREAD_TIMEOUT"
 
@@ -165,7 +165,7 @@ def _library() -> Any:
 
 def _find_blas(library: Any) -> tuple[Any, Any] | None:
     """Functions that set and get the number of BLAS threads; None where BLAS is not OpenBLAS."""
-    for build in _BUILDS:
+    for build in BUILDS:
         setter = getattr(library, build.format("set_num_threads"), None)
         getter = getattr(library, build.format("get_num_threads"), None)
         if setter is not None and getter is not None:
@@ -221,9 +221,10 @@ class _SingleBlas(ContextDecorator):
 
 _LOCAL = _Local()
 _POOL = _Pool(_configured_threads())
-_LIBRARY = _library()
-_BLAS = _find_blas(_LIBRARY)
-_BRIEF = _BLAS is not None and _spin_briefly(_LIBRARY)
+#: What the functions of NumPy's libraries are found in; None where it cannot be opened.
+LIBRARY = _library()
+_BLAS = _find_blas(LIBRARY)
+_BRIEF = _BLAS is not None and _spin_briefly(LIBRARY)
 single_blas = _SingleBlas()
 
 

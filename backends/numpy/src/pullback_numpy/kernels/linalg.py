@@ -38,10 +38,20 @@ def _linear(x: Array, weight: Any, bias: Array | None) -> Any:
     return y if bias is None else np.add(y, bias, y)
 
 
-def _in_float32(function: Callable[[Any], Any]) -> Kernel:
+def in_float32(function: Callable[..., Any]) -> Kernel:
+    """The kernel for 16-bit floats too: in float32, and rounded once."""
+
     @functools.wraps(function)
-    def kernel(x: Array) -> Any:
-        return narrowed(function(widened(x)), x) if _is_half(x) else function(x)
+    def kernel(*arrays: Any, **attributes: Any) -> Any:
+        x = arrays[0]
+        if not _is_half(x):
+            return function(*arrays, **attributes)
+        result = function(*map(widened, arrays), **attributes)
+        if result is NotImplemented:
+            return result
+        if isinstance(result, tuple):
+            return tuple(narrowed(one, x) for one in result)
+        return narrowed(result, x)
 
     return kernel
 
@@ -58,10 +68,6 @@ def quiet(kernel: Kernel) -> Kernel:
             return kernel(*arrays, **attributes)
 
     return silent
-
-
-def _inv(x: Array) -> Array:
-    return np.linalg.inv(x)
 
 
 def _det(x: Array) -> Any:
@@ -230,115 +236,17 @@ def _distances(y: Array, x1: Array, x2: Array, p: float, is_short: bool) -> None
             y[other] = vector_norm(far, axis=(1,), keepdims=False, ord=p)
 
 
-#: So many columns are eliminated one by one, and then a product takes them from the others.
-_PANEL = 32
-
-
-def _row_order(pivots: Array, *, rows: int) -> Array:
-    flat = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
-    if len(flat) == 1 and flat.shape[1] <= rows:
-        one = list(range(rows))
-        for j, other in enumerate(flat[0].tolist()):
-            one[j], one[other] = one[other], one[j]
-        return np.array(one, np.int64).reshape(*pivots.shape[:-1], rows)
-    order = np.tile(np.arange(rows), (len(flat), 1))
-    if flat.shape[1] > rows:
-        raise ValueError("there are more pivots than rows")
-    items = np.arange(len(flat))
-    for j in range(flat.shape[1]):
-        _exchange(order, items, j, flat[:, j])
-    return order.reshape(*pivots.shape[:-1], rows)
-
-
-def _exchange(x: Array, items: Array, first: int, others: Array) -> None:
-    """Exchanges a row of each item with another one."""
-    kept = x[:, first].copy()
-    x[:, first] = x[items, others]
-    x[items, others] = kept
-
-
-#: The elements of a matrix up to which Python's numbers take less time than calls of NumPy.
-_FEW = 36
-_SINGLE_OR_DOUBLE = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-def _lu_of_few(x: Array) -> tuple[Array, Array] | None:
-    """As `_lu_factor`, of one matrix of real numbers; None where one is NaN or infinite."""
-    rows, pivots = x.tolist(), []
-    m, n = x.shape
-    for j in range(min(m, n)):
-        sizes = [abs(row[j]) for row in rows[j:]]
-        top = max(sizes)
-        pivot = j + sizes.index(top)
-        pivots.append(pivot)
-        rows[j], rows[pivot] = rows[pivot], rows[j]
-        first = rows[j]
-        for row in rows[j + 1 :] if top else ():
-            factor = row[j] = row[j] / first[j]
-            row[j + 1 :] = [
-                a - factor * b for a, b in zip(row[j + 1 :], first[j + 1 :], strict=True)
-            ]
-    lu = np.array(rows, x.dtype)
-    return (lu, np.array(pivots, np.int32)) if np.isfinite(lu).all() else None
-
-
-def _eliminate(x: Array, pivots: Array, start: int, stop: int) -> None:
-    """Eliminates some columns of one matrix, whose rows are exchanged whole."""
-    for j in range(start, stop):
-        pivot = pivots[j] = int(np.abs(x[j:, j]).argmax()) + j
-        if pivot != j:
-            kept = x[j].copy()
-            x[j] = x[pivot]
-            x[pivot] = kept
-        top, below = x[j, j], x[j + 1 :]
-        if top != 0:
-            below[:, j] /= top
-        below[:, j + 1 : stop] -= below[:, j, None] * x[j, j + 1 : stop]
-
-
-def _lu_factor(x: Array) -> tuple[Array, Array]:
-    if x.ndim == 2 and x.dtype in _SINGLE_OR_DOUBLE and 0 < x.size <= _FEW:
-        found = _lu_of_few(x)
-        if found is not None:
-            return found
-    *stack, m, n = x.shape
-    lu = np.array(widened(x), order="C").reshape(math.prod(stack), m, n)
-    pivots = np.empty((len(lu), min(m, n)), np.int32)
-    items = np.arange(len(lu))
-    one = lu.dtype.type(1)
-    for start in range(0, min(m, n), _PANEL):
-        stop = min(start + _PANEL, m, n)
-        if len(lu) == 1:
-            _eliminate(lu[0], pivots[0], start, stop)
-        for j in range(start, stop) if len(lu) > 1 else ():
-            pivots[:, j] = np.abs(lu[:, j:, j]).argmax(1) + j
-            _exchange(lu, items, j, pivots[:, j])
-            top, below = lu[:, j, j, None], lu[:, j + 1 :]
-            below[:, :, j] /= np.where(top == 0, one, top)
-            below[:, :, j + 1 : stop] -= below[:, :, j, None] * lu[:, j, None, j + 1 : stop]
-        if stop < n:
-            lower = np.tril(lu[:, start:stop, start:stop], -1) + np.eye(
-                stop - start, dtype=lu.dtype
-            )
-            above = lu[:, start:stop, stop:] = np.linalg.solve(lower, lu[:, start:stop, stop:])
-            lu[:, stop:, stop:] -= lu[:, stop:, start:stop] @ above
-    return narrowed(lu.reshape(x.shape), x), pivots.reshape(*stack, min(m, n))
-
-
 KERNELS: dict[str, Kernel] = {
     "cdist": quiet(_cdist),
     "cross": _cross,
-    "det": _in_float32(_det),
+    "det": in_float32(_det),
     "diagonal": _diagonal,
     "eigvals": _eigvals,
-    "eigvalsh": _in_float32(_eigvalsh),
-    "inv": _in_float32(_inv),
+    "eigvalsh": in_float32(_eigvalsh),
     "linear": _linear,
-    "lu_factor": quiet(_lu_factor),
     "matmul": _matmul,
     "outer": _outer,
-    "row_order": _row_order,
-    "svdvals": _in_float32(_svdvals),
+    "svdvals": in_float32(_svdvals),
     "tensordot": _tensordot,
     "trace": _trace,
     "vecdot": _vecdot,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pullback import dtypes, errors
 from pullback._dispatch import op
 from pullback.dtypes import DTypeRule, Operands, Resolution, is_complex
-from pullback.ops.complex import imag, real
+from pullback.ops.complex import imag
 from pullback.ops.data_types import finfo
 from pullback.ops.joining import concat
 from pullback.ops.linalg.eigenvalues import (
@@ -21,9 +21,8 @@ from pullback.ops.linalg.eigenvalues import (
     tiny,
 )
 from pullback.ops.linalg.linear_algebra import diagonal, matmul
-from pullback.ops.linalg.solvers import adjoint, conjugate, identity, solve
+from pullback.ops.linalg.solvers import adjoint, conjugate, identity, mirrored, solve_triangular
 from pullback.ops.manipulation import reshape
-from pullback.ops.patterns import tril
 from pullback.ops.precision import places_on
 from pullback.ops.reductions import sum
 from pullback.shapes import Shape, broadcast_shapes, checked
@@ -97,11 +96,8 @@ def _(g: tuple[Tensor, Tensor], Q: Tensor, R: Tensor, x_shape: Shape) -> Tensor:
 
 def _qr_tall(by_q: Tensor, by_r: Tensor, q: Tensor, r: Tensor) -> Tensor:
     """(G_Q + Q M) R^-H with M the Hermitian matrix of the lower triangle of R G_R^H - G_Q^H Q."""
-    m = matmul(r, adjoint(by_r)) - matmul(adjoint(by_q), q)
-    below = tril(m, k=-1)
-    middle = diagonal(m)
-    hermitian = below + adjoint(below) + diagonals(real(middle) if is_complex(m.dtype) else middle)
-    return adjoint(solve(r, adjoint(by_q + matmul(q, hermitian))))
+    m = mirrored(matmul(r, adjoint(by_r)) - matmul(adjoint(by_q), q))
+    return adjoint(solve_triangular(r, adjoint(by_q + matmul(q, m)), upper=True))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback import errors
 from pullback._dispatch import op
+from pullback._dispatch.vjp_code import unbroadcast
 from pullback.dtypes import Operands, Resolution, bool_, each, floating, int32, int64, uniform
 from pullback.ops.arithmetic import abs
 from pullback.ops.creation import arange
@@ -138,19 +139,26 @@ def _(g: tuple[Tensor, Tensor], lu: Tensor, pivots: Tensor) -> Tensor:
     # With x = L U in the order of the pivots, and M = L^-1 dx U^-1: dL = L tril(M, -1) and
     # dU = triu(M) U. Where one is not square, the identity completes it.
     *_, m, n = lu.shape
-    lower, upper = lu[..., : min(m, n)], lu[..., : min(m, n), :]
-    lower = pad(lower, [(0, 0)] * (lu.ndim - 1) + [(0, max(m - n, 0))])
+    lower = upper = lu
+    if m > n:
+        lower, upper = pad(lu, [(0, 0)] * (lu.ndim - 1) + [(0, m - n)]), lu[..., :n, :]
     if n > m:
-        upper = pad(upper, [(0, 0)] * (lu.ndim - 2) + [(0, n - m), (0, 0)])
+        lower = lu[..., :m]
+        upper = pad(lu, [(0, 0)] * (lu.ndim - 2) + [(0, n - m), (0, 0)])
         rows = arange(n, device=lu.device)
         added = eye(n, dtype=bool_, device=lu.device) & expand_dims(rows >= m, -1)
         upper = where(added, 1, upper)
-    middle = tril(matmul(tril(lower, k=-1).mT, g[0]), k=-1) + tril(g[0], k=-1)
-    middle = middle + triu(matmul(g[0], triu(upper).mT))
+    below = matmul(tril(lower, k=-1).mT, g[0]) + g[0]
+    middle = tril(below, k=-1) + triu(matmul(g[0], triu(upper).mT))
     left = solve_triangular(lower.mT, middle, upper=True, unit_diagonal=True)
     both = solve_triangular(upper, left.mT, upper=True).mT
-    order = broadcast_to(expand_dims(row_order(pivots, rows=m), -1), both.shape)
-    return place_along_axis(both, order, shape=both.shape, axis=lu.ndim - 2)
+    return _back_in_order(both, row_order(pivots, rows=m))
+
+
+def _back_in_order(x: Tensor, order: Tensor) -> Tensor:
+    """The inverse of `_in_order`."""
+    order = broadcast_to(expand_dims(order, -1), x.shape)
+    return place_along_axis(x, order, shape=x.shape, axis=x.ndim - 2)
 
 
 def _of_factors(lu: Shape, pivots: Shape, x2: Shape) -> Shape:
@@ -191,3 +199,32 @@ def lu_solve(lu: Tensor, pivots: Tensor, x2: Tensor, /) -> Tensor:
     ordered = _in_order(widened(right), row_order(pivots, rows=n))
     lower = solve_triangular(widened(lu), ordered, unit_diagonal=True)
     return narrowed(reshape(solve_triangular(widened(lu), lower, upper=True), shape), x2)
+
+
+@lu_solve.vjp("lu", "x2")
+def _(
+    g: Tensor,
+    lu: Tensor,
+    pivots: Tensor,
+    out: Tensor,
+    x2_shape: Shape,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    # L y = x2 in the order of the pivots, and U x = y: the rule of triangular systems, twice.
+    shape = columns = tuple(x2_shape)
+    if len(shape) == 1:
+        g, out, columns = expand_dims(g, -1), expand_dims(out, -1), (*shape, 1)
+    by_y = solve_triangular(lu.mT, g)
+    by_ordered = solve_triangular(lu.mT, by_y, upper=True, unit_diagonal=True)
+    by_lu = by_x2 = None
+    if wanted[0]:
+        y = matmul(triu(lu), out)
+        both = tril(matmul(by_ordered, y.mT), k=-1) + triu(matmul(by_y, out.mT))
+        by_lu = unbroadcast(-both, lu.shape)
+    if wanted[1]:
+        whole = _back_in_order(by_ordered, row_order(pivots, rows=lu.shape[-1]))
+        by_x2 = reshape(unbroadcast(whole, columns), shape)
+    return by_lu, by_x2
+
+
+lu_solve.vjp(pivots=None)

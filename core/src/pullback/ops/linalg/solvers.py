@@ -59,6 +59,15 @@ def identity(like: Tensor, n: int) -> Tensor:
     return eye(n, dtype=like.dtype, device=like.device)
 
 
+def mirrored(x: Tensor) -> Tensor:
+    """The Hermitian matrix of the lower triangle of x and of the real part of its diagonal."""
+    lower = tril(x)
+    if not is_complex(x.dtype):
+        return lower + tril(x, k=-1).mT
+    half = lower * (1 - identity(x, x.shape[-1]) / 2)
+    return half + adjoint(half)
+
+
 # ---------------------------------------------------------------------------------------------
 
 
@@ -437,8 +446,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 def _(g: Tensor, out: Tensor, upper: bool) -> Tensor:
     # Murray, "Differentiation of the Cholesky decomposition" (2016), (10): with P the lower
     # triangle of L^H G and half its diagonal, the cotangent is L^-H (P + P^H) L^-1 / 2.
-    lower, g = (adjoint(out), g.mT) if upper else (out, conjugate(g))
-    product = matmul(adjoint(lower), g)
-    triangle = tril(product) * (1 - identity(product, product.shape[-1]) / 2)
-    left = solve(adjoint(lower), triangle + adjoint(triangle))
-    return conjugate(adjoint(solve(adjoint(lower), adjoint(left)))) / 2
+    turned, g = (out, g.mT) if upper else (adjoint(out), conjugate(g))
+    middle = mirrored(matmul(turned, g))
+    left = solve_triangular(turned, middle, upper=True)
+    return conjugate(solve_triangular(turned, adjoint(left), upper=True)) / 2
