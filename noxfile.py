@@ -216,7 +216,6 @@ def torch(session: nox.Session) -> None:
         *("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
         *wheels_of("pullback", "pullback-conformance", "pullback-numpy", "pullback-torch"),
         *("torch==2.13.0", "pytest", "pytest-xdist", "scikit-learn", "matplotlib", "scipy"),
-        "ray",
     )
     session.run("pytest", "backends/torch/tests", "-n", "auto", env=CLEAN)
     conforms(session, "torch")

@@ -13,54 +13,40 @@ from pullback import dtypes
 from pullback.devices import as_device
 from pullback.spec import OPS
 from pullback_conformance import checks, gradients, plan
-from pullback_conformance.case import cases
 from pullback_conformance.samples import load
 
 CPU = as_device("torch:cpu")
 DEVICES = [CPU, *([as_device("torch:gpu")] if torch.cuda.is_available() else [])]
 SUITES = {name: suite for name, suite in load().items() if name in OPS}
-CASES = [
-    case
-    for device in DEVICES
-    for name, suite in SUITES.items()
-    for case in cases(OPS[name], suite, device)
-]
+
+over_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
+over_ops = pytest.mark.parametrize("name", SUITES)
+
+
 # Every dtype for values; one sample of each op to differentiate. All by the slow test.
-SMOOTH = {}
-for case in CASES:
-    if case.op.differentiable and case.sample.gradient and case.dtype == dtypes.float64:
-        SMOOTH.setdefault((case.op.name, case.device), case)
+@over_devices
+@over_ops
+def test_values(name, device, every, kit):
+    every(kit(device).cases(name), checks.value, checks.rules, checks.body)
 
 
-def over(found):
-    return pytest.mark.parametrize("case", found, ids=lambda case: f"{case.device.kind}-{case}")
+@over_devices
+@pytest.mark.parametrize("name", [name for name in SUITES if OPS[name].differentiable])
+def test_gradients(name, device, every, kit):
+    every(kit(device).smooth(name, ["float64"])[:1], checks.unchanged, gradients.gradient)
 
 
-@over(CASES)
-def test_values(case):
-    checks.value(case)
-    checks.rules(case)
-    checks.body(case)
-
-
-@over(SMOOTH.values())
-def test_gradients(case):
-    checks.unchanged(case)
-    gradients.gradient(case)
-
-
-@pytest.mark.parametrize("device", DEVICES, ids=str)
+@over_devices
 @pytest.mark.parametrize("name", [name for name, suite in SUITES.items() if suite.errors])
 def test_errors(name, device):
     checks.wrong_calls(checks.Calls(OPS[name], SUITES[name], device))
 
 
 @pytest.mark.slow
-@over(CASES)
-def test_everything(case):
-    for check in plan.EACH:
-        if check.applies(case):
-            check.function(case)
+@over_devices
+@over_ops
+def test_everything(name, device, every, kit):
+    every(kit(device).cases(name), *(check.function for check in plan.EACH))
 
 
 # The host ----------------------------------------------------------------------------------------
@@ -283,7 +269,7 @@ SPECIAL = [
 
 
 @pytest.mark.parametrize(("name", "values", "dtype"), SPECIAL)
-@pytest.mark.parametrize("device", DEVICES, ids=str)
+@over_devices
 def test_zeros_and_infinities_as_the_standard_has_them(name, values, dtype, device):
     function = getattr(pb, name)
     expected = function(*[pb.asarray(v, dtype=dtype, device="cpu:0") for v in values]).numpy()
