@@ -252,7 +252,7 @@ class Followed:
             return []
         # Called by code that is not followed, which holds it.
         holders = _holders(code)
-        if not holders and gc.get_freeze_count():
+        if not holders:
             holders = self._frozen_holders(code)
         if not holders:
             self.watch.unheld.add(code)
@@ -261,13 +261,15 @@ class Followed:
     def _frozen_holders(self, code: CodeType) -> list[FunctionType]:
         """The functions that have some code, also those that `gc.freeze` has set aside."""
         known = [function for held in _FROZEN.get(code, ()) if (function := held()) is not None]
-        if known:
+        # All that is set aside is gone through to count it.
+        if known or not gc.get_freeze_count():
             return known
         follower = sys.gettrace()
         # What ends here, garbage that is not to be set aside as well, is no part of the function.
         sys.settrace(None)
-        gc.unfreeze()
+        # What was set aside already is not collected: that takes as long as there is much of it.
         gc.collect()
+        gc.unfreeze()
         holders = _holders(code)
         gc.freeze()
         sys.settrace(follower)
