@@ -171,12 +171,14 @@ def test_some_kills(tmp_path, kind):
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_for_longer(tmp_path, kind):
     race(kind, tmp_path, threads=8, saves=100)
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_kills(tmp_path, kind):
     # They have hit writers with something unfinished.

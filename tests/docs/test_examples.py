@@ -49,6 +49,7 @@ def row(text, name):
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NAMED + GALLERY)
 def test_says_what_it_is_for(name):
     source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
@@ -61,6 +62,7 @@ def test_says_what_it_is_for(name):
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NAMED)
 def test_unknown_device_is_refused(name):
     done = start(name, "--device", "abacus")

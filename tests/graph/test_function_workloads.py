@@ -25,9 +25,11 @@ def results(block) -> list[bytes]:
     return [np.asarray(block(1)).tobytes() for _ in range(STEPS)]
 
 
+LONG = [pytest.mark.slow, pytest.mark.drawn(3)]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in CAPTURED],
+    "name", [name if name in SHORT else pytest.param(name, marks=LONG) for name in CAPTURED]
 )
 def test_twenty_steps_have_the_same_bits(name):
     assert results(CAPTURED[name]()) == results(EAGER[name]())

@@ -193,12 +193,14 @@ def test_gradients(name):
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_sample(name):
     check_values(name, None)
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_of_every_sample(name):
     check_gradients(name, 6)
