@@ -43,7 +43,8 @@
     X(negative_log_likelihood_of_classes) X(gamma_density) X(regularized_gamma)                                                         \
     X(max_pool) X(max_pool_gradient) X(avg_pool) X(avg_pool_gradient) X(lu_factor) X(lu_solve)    \
     X(solve_triangular) X(soft_shrink) X(hard_shrink) X(celu) X(rsqrt) X(polygamma) X(scatter_multiply) X(segment_prod) X(stack) X(pad) X(cross)                                                                 \
-    X(random_bits) X(random_uniform) X(random_normal) X(dropout)
+    X(random_bits) X(random_uniform) X(random_normal) X(dropout)                                  \
+    X(fft) X(ifft) X(rfft) X(irfft) X(hfft) X(ihfft) X(fftn) X(ifftn) X(rfftn) X(irfftn)
 /* clang-format on */
 
 #define KERNEL_NUMBER(name) KERNEL_##name,

@@ -6,6 +6,7 @@
 #define PULLBACK_JOB_H
 
 #include "args.h"
+#include "fourier.h"
 
 /* The bits that loops set in their `status`: there was no memory; there are infinities or NaN. The
  * latter matters where terms are 0, for 0 * inf is NaN: zeros beyond an edge, weights of what a
@@ -159,8 +160,11 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(draw_float64, DrawArgs) X(drop, DropArgs) X(normal_pairs, NormalArgs)                       \
     X(product_bfloat16, Bfloat16ProductArgs) X(few_rows_bfloat16, Bfloat16ProductArgs)
 
+/* Those of fourier.inc.h. */
+#define FOURIER_LOOPS(X) X(fourier_float32, FourierArgs) X(fourier_float64, FourierArgs)
+
 /* All loops with the type of their arguments, in the order of their tables. */
-#define LOOPS(X) ELEMENT_LOOPS(X) ARRAY_LOOPS(X)
+#define LOOPS(X) ELEMENT_LOOPS(X) ARRAY_LOOPS(X) FOURIER_LOOPS(X)
 /* clang-format on */
 
 #define NUMBER(name, Args) LOOP_##name,

@@ -61,5 +61,10 @@ LOOPS(DECLARATION)
         }                                                                                          \
     }
 
+/* Sets bits of a loop's status. Threads may do so at the same time. */
+static inline void set_status(int32_t *status, int32_t bits) {
+    __atomic_fetch_or(status, bits, __ATOMIC_RELAXED);
+}
+
 /* Some loops run others. */
 extern const Loop TABLE[];

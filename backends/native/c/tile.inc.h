@@ -195,11 +195,6 @@ static inline void any_tile(int transposed, ptrdiff_t rows, TILE_ARGUMENTS) {
     function((int)rows, terms, c, step_c, columns, add);
 }
 
-/* Sets bits of a loop's status. Threads may do so at the same time. */
-static inline void set_status(int32_t *status, int32_t bits) {
-    __atomic_fetch_or(status, bits, __ATOMIC_RELAXED);
-}
-
 /* True if x has neither infinities nor NaN. Not inlined: the loops around tiles need their
  * registers. */
 __attribute__((noinline)) static int are_finite(const float *x, ptrdiff_t count) {

@@ -212,6 +212,23 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
             yield name, [cube], {"k": 5}
         for name in ("prelu", "xlogy"):
             yield name, [one, np.abs(number)], {}
+    waves = x + 1j * x[::-1]
+    for place, n in ((0, 400), (1, 300), (1, 250), (1, 4004), (0, 4095)):
+        options = {"n": n, "axis": place, "norm": "ortho"}
+        for name in ("fft", "ifft", "irfft", "hfft"):
+            yield name, [waves], options
+        for name in ("rfft", "ihfft"):
+            yield name, [x], options
+    for n, size in ((2**17, 400 * 300), (3**10, 3**10)):
+        options = {"n": n, "axis": 0, "norm": "backward"}
+        yield "fft", [waves.reshape(-1)[:size]], options
+        yield "irfft", [waves.reshape(-1)[: size // 2]], options
+        yield "rfft", [x.reshape(-1)[:size]], options
+    for shape in ((20, 40, 150), (400, 300)):
+        options = {"s": shape[-2:], "axes": (len(shape) - 2, len(shape) - 1), "norm": "forward"}
+        for name in ("fftn", "ifftn", "irfftn"):
+            yield name, [waves.reshape(shape)], options
+        yield "rfftn", [x.reshape(shape)], options
     drawing = {"key": 3, "counter": 2**64 - 9}
     options = {**drawing, "rate": 0.3, "noise_shape": x.shape}
     yield "dropout", [x], options
@@ -237,7 +254,7 @@ def large(rng: np.random.Generator) -> Iterator[Call]:
 
 def with_values(x: Array, rng: np.random.Generator, numbers: Array) -> Array:
     """x with some infinities, NaN, or subnormal or huge numbers."""
-    if x.dtype.kind != "f" and x.dtype != bfloat16:
+    if x.dtype.kind not in "fc" and x.dtype != bfloat16:
         if x.dtype.kind == "i" and x.size and rng.random() < 0.1:
             x = x.copy()
             x.reshape(-1)[rng.integers(x.size)] = rng.choice([-(2**31), 2**31 - 1, -1, 10**6])
@@ -313,8 +330,10 @@ def difference(ours: Outcome, theirs: Outcome, kind: str) -> str:
         if a.dtype.itemsize == 2 and a.dtype.kind != "i":
             close = 2**-7 if a.dtype == bfloat16 else 2**-9
             a, b = a.astype(np.float32), b.astype(np.float32)
+        if a.dtype.kind == "c":
+            a, b = np.stack([a.real, a.imag]), np.stack([b.real, b.imag])
         if a.dtype.kind != "f":
-            if not np.array_equal(a, b, equal_nan=a.dtype.kind == "c"):
+            if not np.array_equal(a, b):
                 return f"result {number}"
         elif kind != "huge":
             if not np.array_equal(np.isnan(a), np.isnan(b)):

@@ -100,6 +100,10 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
         ("float32", "float64", "int32", "int64"),
     ),
     "where": ("bool",),
+    **dict.fromkeys(
+        ("fft", "fftn", "hfft", "ifft", "ifftn", "irfft", "irfftn"), ("complex64", "complex128")
+    ),
+    **dict.fromkeys(("ihfft", "rfft", "rfftn"), ("float32", "float64")),
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from pullback._dispatch.results import native_arrays
 from pullback._dispatch.warned import run_unwarned
 from pullback.devices import Device, as_device
 from pullback.dtypes import DType, Operands, accumulating
-from pullback.plugins.records import Kernel, Native, leaves_out_residuals
+from pullback.plugins.records import Kernel, Native, leaves_out_residuals, takes
 from pullback.shapes import Shape
 from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, wrap
@@ -259,14 +259,23 @@ def keep_conversion(op: Op, values: Sequence[Any], known: Sequence[Any]) -> None
     convert = kernel_of(device, OPS["astype"], first.dtype)
     if kernel is None or convert is None:
         return
-    if getattr(kernel, "converts", False) and not op.differentiable:
-        table[key] = Converting(kernel)
+    if takes(kernel, str(first.dtype), str(known[0].dtype)):
+        table[key] = Converting(_unrecorded(kernel) if op.differentiable else kernel)
     else:
         table[key] = Converting(_converting(kernel, convert, [x.dtype for x in known]))
 
 
 class Converting(functools.partial[Any]):
     """A kernel in a table for inputs of dtypes that the op converts: no trace records its calls."""
+
+
+def _unrecorded(kernel: Kernel) -> Kernel:
+    """A kernel that declines while recorded."""
+
+    def unrecorded(*inputs: Any, **attributes: Any) -> Any:
+        return NotImplemented if RECORDING.count else kernel(*inputs, **attributes)
+
+    return unrecorded
 
 
 def _converting(kernel: Kernel, convert: Kernel, wanted: Sequence[DType]) -> Kernel:

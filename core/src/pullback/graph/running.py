@@ -22,14 +22,24 @@ from pullback._numerics.philox import WORD
 from pullback._tree import each
 from pullback.dtypes import uint64
 from pullback.graph.emit import Emitted, emit, emitted
-from pullback.graph.graph import Argument, Call, Draw, Fused, Graph, HostArray, State, Value
+from pullback.graph.graph import (
+    Argument,
+    Call,
+    Draw,
+    Fused,
+    Graph,
+    HostArray,
+    State,
+    Value,
+    dtype_name,
+)
 from pullback.graph.host import array_type
 from pullback.graph.passes.regions import fuse, warn_once
 from pullback.graph.passes.simplify import drop_dead, with_inputs
 from pullback.plugins.backend import Backend
 from pullback.plugins.kind import Kind
 from pullback.plugins.late_errors import LATE_ERRORS, raise_late
-from pullback.plugins.records import Kernel, Native
+from pullback.plugins.records import Kernel, Native, takes
 
 #: What converts an input. Those of calls that begin early come with them.
 _CONVERSIONS = frozenset({"astype"})
@@ -41,17 +51,24 @@ def ready(graph: Graph) -> Graph:
 
 
 def _unconverted(graph: Graph) -> Graph:
-    """The graph without conversions for kernels that take inputs of any dtype, as op by op."""
-    if not any(map(_converts, graph.calls)):
+    """The graph without conversions for kernels that take inputs as they are, as op by op."""
+    if not any(hasattr(call.kernel, "converts") for call in graph.calls):
         return graph
-    conversions = [call for call in graph.calls if call.op.name in _CONVERSIONS]
-    given = {call.results[0]: call.values[0] for call in conversions}
-    calls = [with_inputs(call, given) if _converts(call) else call for call in graph.calls]
+    given = {
+        call.results[0]: call.values[0] for call in graph.calls if call.op.name in _CONVERSIONS
+    }
+    calls = [with_inputs(call, _taken(call, given)) for call in graph.calls]
     return drop_dead(graph._replace(calls=tuple(calls)))
 
 
-def _converts(call: Call) -> bool:
-    return getattr(call.kernel, "converts", False)
+def _taken(call: Call, given: Mapping[Value, Value]) -> Mapping[Value, Value]:
+    """The converted inputs of a call whose kernel takes what was given."""
+    return {
+        value: given[value]
+        for value in call.values
+        if value in given
+        and takes(call.kernel, dtype_name(given[value].dtype), dtype_name(value.dtype))
+    }
 
 
 def begin_early(graph: Graph) -> Graph:

@@ -110,17 +110,25 @@ def declines(kernel: Kernel) -> bool:
     return getattr(getattr(kernel, "__wrapped__", kernel), "may_decline", False)
 
 
-def converts(kernel: K) -> K:
-    """Says of a kernel that it takes inputs of any dtypes that its op converts.
+def converts(kernel: K, **dtypes: str) -> K:
+    """Says of a kernel that it takes inputs of dtypes that its op converts.
 
     Dispatch converts inputs to the dtypes of an op's rule before it calls a kernel. Such a kernel
     has the same result without that, as NumPy's `logical_and` has of numbers.
 
     Args:
         kernel: a function whose attributes can be set.
+        dtypes: the dtypes that it takes, each with the one that it stands for: a Fourier transform
+            may take `float32="complex64"`. By default all that the op converts.
     """
-    kernel.converts = True  # type: ignore[attr-defined]
+    kernel.converts = dtypes or True  # type: ignore[attr-defined]
     return kernel
+
+
+def takes(kernel: Kernel | None, dtype: str, instead: str) -> bool:
+    """True if a kernel takes an input of a dtype as it is, where its op converts it to another."""
+    taken = getattr(kernel, "converts", None)
+    return taken is True or (taken is not None and taken.get(dtype) == instead)
 
 
 def leaves_out_residuals(op: Op, kernel: Kernel) -> bool:
