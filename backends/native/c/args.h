@@ -256,6 +256,22 @@ typedef struct {
     ptrdiff_t n, inner, blocks, initial, reverse;
 } ScanArgs;
 
+/* Matrices x of m rows and n columns, whose factors take their place, and the pivots of each. */
+typedef struct {
+    void *x;
+    int32_t *pivots;
+    ptrdiff_t m, n;
+} FactorsArgs;
+
+/* Triangles x1 of n rows, so many elements apart, and right sides y of n rows and some columns,
+ * whose solutions take their place. `upper`: the upper triangle is read; `unit`: it has ones on the
+ * diagonal; `are_factors`: the lower triangle is solved with first, then the upper one. */
+typedef struct {
+    const void *x1;
+    void *y;
+    ptrdiff_t n, columns, matrix_step, upper, unit, are_factors;
+} SystemsArgs;
+
 /* y_ij is the distance of row i of a from row j of b, where rows have `size` elements. Items of
  * `rows` rows of a and `columns` rows of b follow each other. */
 typedef struct {

@@ -13,6 +13,7 @@ ARRAY_LOOPS(BODY)
 #include "resample.inc.h"
 RESAMPLE(resample_float64, double)
 #include "alignment.inc.h"
+#include "factors.inc.h"
 
 #define ENTRY(name, Args) LOOP_NAME(name),
 const Loop TABLE[] = {LOOPS(ENTRY)};

@@ -5,8 +5,13 @@
 
 /* Up to so many rows and columns they take less time than NumPy's products of blocks. */
 #define MOST_SIDE 128
+/* Matrices of fewer rows or columns are eliminated a column at a time, in short vectors. */
+#define FEW_COLUMNS 40
 /* Nanoseconds of a multiplication. */
 #define TERM 0.4
+
+/* Items of a piece, so that each takes some 30 us. */
+static ptrdiff_t grain_of(double cost) { return 1 + (ptrdiff_t)(3e4 / (1 + cost)); }
 
 static int is_matrices(PyObject *x) {
     return PyArray_CheckExact(x) && PyArray_ISNOTSWAPPED(as_array(x))
@@ -42,23 +47,6 @@ static int is_matrices(PyObject *x) {
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    /* Solves a system of a triangle in place. */                                                  \
-    static void substitute_##T(const T *x1, T *y, ptrdiff_t n, ptrdiff_t columns, int upper,       \
-                               int unit) {                                                         \
-        for (ptrdiff_t step = 0; step < n; step++) {                                               \
-            ptrdiff_t i = upper ? n - 1 - step : step;                                             \
-            const T *row = x1 + i * n;                                                             \
-            T *restrict target = y + i * columns;                                                  \
-            for (ptrdiff_t j = upper ? i + 1 : 0; j < (upper ? n : i); j++) {                      \
-                const T *restrict known = y + j * columns;                                         \
-                T factor = row[j];                                                                 \
-                for (ptrdiff_t k = 0; k < columns; k++)                                            \
-                    target[k] -= factor * known[k];                                                \
-            }                                                                                      \
-            for (ptrdiff_t k = 0; !unit && k < columns; k++)                                       \
-                target[k] /= row[i];                                                               \
-        }                                                                                          \
-    }                                                                                              \
     static int are_finite_##T(const T *x, ptrdiff_t count) {                                       \
         int finite = 1;                                                                            \
         for (ptrdiff_t i = 0; i < count; i++)                                                      \
@@ -72,13 +60,11 @@ static int is_matrices(PyObject *x) {
                     return 0;                                                                      \
         return 1;                                                                                  \
     }                                                                                              \
-    static void solve_##T(const Systems *it) {                                                     \
-        ptrdiff_t n = it->n, columns = it->columns;                                                \
-        for (ptrdiff_t item = 0; item < it->items; item++) {                                       \
-            const T *x1 = (const T *)it->x1 + item * it->matrix_step;                              \
-            const T *x2 = (const T *)it->x2 + item * it->side_step;                                \
-            T *y = (T *)it->y + item * n * columns;                                                \
-            memcpy(y, x2, (size_t)(n * columns) * sizeof(T));                                      \
+    /* Copies right sides, and exchanges their rows in the order of pivots. */                     \
+    static void place_##T(const Systems *it, const T *x2, T *y) {                                  \
+        ptrdiff_t n = it->loop.n, columns = it->loop.columns;                                      \
+        for (ptrdiff_t item = 0; item < it->items; item++, y += n * columns) {                     \
+            memcpy(y, x2 + item * it->side_step, (size_t)(n * columns) * sizeof(T));               \
             for (ptrdiff_t i = 0; it->pivots && i < n; i++) {                                      \
                 ptrdiff_t pivot = index_of(it->pivots, item * it->pivot_step + i);                 \
                 for (ptrdiff_t k = 0; pivot != i && k < columns; k++) {                            \
@@ -86,19 +72,14 @@ static int is_matrices(PyObject *x) {
                     y[i * columns + k] = y[pivot * columns + k], y[pivot * columns + k] = kept;    \
                 }                                                                                  \
             }                                                                                      \
-            substitute_##T(x1, y, n, columns, it->upper, it->unit);                                \
-            if (it->pivots)                                                                        \
-                substitute_##T(x1, y, n, columns, 1, 0);                                           \
         }                                                                                          \
     }
 
-/* Systems of n rows with so many columns on the right, and the steps from one item to the next. */
+/* Systems, and the steps from one item to the next. */
 typedef struct {
-    const void *x1, *x2;
-    void *y;
+    SystemsArgs loop;
     const Indices *pivots;
-    ptrdiff_t n, columns, items, matrix_step, side_step, pivot_step;
-    int upper, unit;
+    ptrdiff_t items, side_step, pivot_step;
 } Systems;
 MATRIX_FUNCTIONS(float)
 MATRIX_FUNCTIONS(double)
@@ -118,18 +99,29 @@ KERNEL(lu_factor) {
     if (pivots) {
         ptrdiff_t items = size(lu) / (m * n);
         int is_single = PyArray_TYPE(as_array(lu)) == NPY_FLOAT;
-        int32_t *places = data(pivots);
-        double cost = TERM * (double)items * (double)m * (double)n * (double)least;
-        PyThreadState *held = cost > 10 * WORTH_THE_LOCK ? PyEval_SaveThread() : NULL;
-        for (ptrdiff_t item = 0; item < items; item++, places += least)
-            if (is_single)
-                factor_float((float *)data(lu) + item * m * n, places, m, n);
-            else
-                factor_double((double *)data(lu) + item * m * n, places, m, n);
+        double cost = TERM * (double)m * (double)n * (double)least;
+        if (least < FEW_COLUMNS) {
+            PyThreadState *held =
+                cost * (double)items > 10 * WORTH_THE_LOCK ? PyEval_SaveThread() : NULL;
+            int32_t *places = data(pivots);
+            for (ptrdiff_t item = 0; item < items; item++, places += least)
+                if (is_single)
+                    factor_float((float *)data(lu) + item * m * n, places, m, n);
+                else
+                    factor_double((double *)data(lu) + item * m * n, places, m, n);
+            if (held)
+                PyEval_RestoreThread(held);
+        } else {
+            FactorsArgs args = {.x = data(lu), .pivots = data(pivots), .m = m, .n = n};
+            int loop = is_single ? LOOP_lu_float32 : LOOP_lu_float64;
+            if (run_loop(loop, &args, items, grain_of(cost), cost) < 0) {
+                Py_DECREF(lu);
+                Py_DECREF(pivots);
+                return NULL;
+            }
+        }
         int finite = is_single ? are_finite_float(data(lu), size(lu))
                                : are_finite_double(data(lu), size(lu));
-        if (held)
-            PyEval_RestoreThread(held);
         /* How far NaN spreads is as in NumPy's kernel. */
         if (!finite) {
             Py_DECREF(lu);
@@ -151,21 +143,22 @@ static int as_systems(Systems *it, PyObject *x1, PyObject *x2, npy_intp *shape, 
     if (ndim < 2 || sides < 1 || !size(x1) || !size(x2))
         return 0;
     int is_vector = sides == 1, stack = ndim - 2, other = is_vector ? 0 : sides - 2;
-    it->n = dims[ndim - 1];
-    it->columns = is_vector ? 1 : more[sides - 1];
-    if (dims[ndim - 2] != it->n || more[is_vector ? 0 : sides - 2] != it->n || it->n > MOST_SIDE
+    it->loop.n = dims[ndim - 1];
+    it->loop.columns = is_vector ? 1 : more[sides - 1];
+    if (dims[ndim - 2] != it->loop.n || more[is_vector ? 0 : sides - 2] != it->loop.n
+        || it->loop.n > MOST_SIDE
         || (stack && other && (stack != other || !PyArray_CompareLists(dims, more, stack))))
         return 0;
     *axes = 0;
     it->items = 1;
     for (int i = 0; i < (stack ? stack : other); i++)
         it->items *= shape[(*axes)++] = stack ? dims[i] : more[i];
-    shape[(*axes)++] = it->n;
+    shape[(*axes)++] = it->loop.n;
     if (!is_vector)
-        shape[(*axes)++] = it->columns;
-    it->matrix_step = stack ? it->n * it->n : 0;
-    it->side_step = other ? it->n * it->columns : 0;
-    it->pivot_step = stack ? it->n : 0;
+        shape[(*axes)++] = it->loop.columns;
+    it->loop.matrix_step = stack ? it->loop.n * it->loop.n : 0;
+    it->side_step = other ? it->loop.n * it->loop.columns : 0;
+    it->pivot_step = stack ? it->loop.n : 0;
     return 1;
 }
 
@@ -175,25 +168,24 @@ static PyObject *solutions(Systems *it, PyObject *x1, PyObject *x2, const npy_in
     PyObject *left = plain_copy(x1), *right = left ? plain_copy(x2) : NULL, *y = NULL;
     if (right) {
         int is_single = PyArray_TYPE(as_array(left)) == NPY_FLOAT;
-        ptrdiff_t matrices = it->matrix_step ? it->items : 1;
-        it->x1 = data(left), it->x2 = data(right);
-        int fine = (it->unit && !it->pivots)
-                || (is_single ? has_no_zero_float(it->x1, it->n, matrices)
-                              : has_no_zero_double(it->x1, it->n, matrices));
+        ptrdiff_t matrices = it->loop.matrix_step ? it->items : 1;
+        it->loop.x1 = data(left);
+        int fine = (it->loop.unit && !it->pivots)
+                || (is_single ? has_no_zero_float(data(left), it->loop.n, matrices)
+                              : has_no_zero_double(data(left), it->loop.n, matrices));
         if (fine)
             y = new_array_of(PyArray_TYPE(as_array(left)), PyArray_ITEMSIZE(as_array(left)), axes,
                              shape);
         if (y) {
-            it->y = data(y);
-            double cost =
-                TERM * (double)it->items * (double)it->n * (double)it->n * (double)it->columns;
-            PyThreadState *held = cost > 10 * WORTH_THE_LOCK ? PyEval_SaveThread() : NULL;
+            it->loop.y = data(y);
+            it->loop.are_factors = it->pivots != NULL;
             if (is_single)
-                solve_float(it);
+                place_float(it, data(right), data(y));
             else
-                solve_double(it);
-            if (held)
-                PyEval_RestoreThread(held);
+                place_double(it, data(right), data(y));
+            double cost = TERM * (double)it->loop.n * (double)it->loop.n * (double)it->loop.columns;
+            int loop = is_single ? LOOP_systems_float32 : LOOP_systems_float64;
+            y = unless(run_loop(loop, &it->loop, it->items, grain_of(cost), cost), y);
         }
     }
     Py_XDECREF(left);
@@ -203,8 +195,8 @@ static PyObject *solutions(Systems *it, PyObject *x1, PyObject *x2, const npy_in
 
 KERNEL(solve_triangular) {
     (void)module;
-    Systems it = {.upper = is_true(x, count, names, "upper"),
-                  .unit = is_true(x, count, names, "unit_diagonal")};
+    Systems it = {.loop.upper = is_true(x, count, names, "upper"),
+                  .loop.unit = is_true(x, count, names, "unit_diagonal")};
     npy_intp shape[NPY_MAXDIMS + 2];
     int axes;
     PyObject *y = NULL;
@@ -215,16 +207,16 @@ KERNEL(solve_triangular) {
 
 KERNEL(lu_solve) {
     (void)module;
-    Systems it = {.unit = 1};
+    Systems it = {.loop.unit = 1};
     Indices pivots;
     npy_intp shape[NPY_MAXDIMS + 2];
     int axes;
     if (count != 3 || !as_indices(x[1], &pivots) || !as_systems(&it, x[0], x[2], shape, &axes)
         || PyArray_NDIM(as_array(x[1])) != PyArray_NDIM(as_array(x[0])) - 1
-        || pivots.count * it.n != size(x[0]))
+        || pivots.count * it.loop.n != size(x[0]))
         return NUMPY_FALLBACK(lu_solve);
     for (ptrdiff_t i = 0; i < pivots.count; i++)
-        if (index_of(&pivots, i) < 0 || index_of(&pivots, i) >= it.n)
+        if (index_of(&pivots, i) < 0 || index_of(&pivots, i) >= it.loop.n)
             return NUMPY_FALLBACK(lu_solve);
     it.pivots = &pivots;
     PyObject *y = solutions(&it, x[0], x[2], shape, axes);

@@ -108,6 +108,8 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(ctc_float32, CtcArgs) X(ctc_float64, CtcArgs)                                               \
     X(segment_sum, SegmentSumArgs) X(take, TakeArgs)                                              \
     X(gather_runs, GatherRunsArgs) X(place_runs, PlaceRunsArgs)                                  \
+    X(lu_float32, FactorsArgs) X(lu_float64, FactorsArgs)                                         \
+    X(systems_float32, SystemsArgs) X(systems_float64, SystemsArgs)                               \
     X(resample_float64, ResampleArgs)
 
 /* Those of columns.inc.h. */

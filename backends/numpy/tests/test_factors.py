@@ -111,12 +111,12 @@ def test_systems(build: str, n: int) -> None:
 #: Stacks of matrices and of right sides, which broadcast.
 STACKS = [
     ((3,), (3,)), ((3,), ()), ((), (3,)), ((2, 1), (3,)), ((1,), (4, 3)), ((2, 3), (2, 3)),
-    ((0,), ()),
+    ((0,), ()), ((30,), (30,)), ((30,), ()), ((), (30,)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("matrices", "sides"), STACKS)
-@pytest.mark.parametrize("n", [2, 13, 70])
+@pytest.mark.parametrize("n", [1, 2, 11, 13, 70])
 def test_stacks(build: str, matrices: Any, sides: Any, n: int) -> None:
     for dtype, layout in zip(DTYPES, LAYOUTS[:4], strict=True):
         x1 = laid(regular(*matrices, n, n, dtype=dtype), layout)

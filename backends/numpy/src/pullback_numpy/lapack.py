@@ -75,13 +75,14 @@ def _find(library: Any) -> dict[DType, SimpleNamespace]:
 
 
 def _functions(library: Any, build: str, letter: str, is_long: bool) -> SimpleNamespace:
-    """The functions of a dtype, the type of its sizes, and the numbers 1 and -1."""
+    """The functions of a dtype, the type and the most of sizes, and the numbers 1 and -1."""
     number = {"s": ctypes.c_float, "d": ctypes.c_double}.get(letter, ctypes.c_void_p)
     integer = ctypes.c_int64 if is_long else ctypes.c_int
     types = {
         "e": ctypes.c_int, "i": integer, "c": ctypes.c_char, "n": number, "p": ctypes.c_void_p,
     }  # fmt: skip
-    found = SimpleNamespace(size=np.dtype(integer))
+    size = np.dtype(integer)
+    found = SimpleNamespace(size=size, most=int(np.iinfo(size).max))
     for names, pattern in ((_BLAS, "cblas_{}{}"), (_LAPACK, "LAPACKE_{}{}_work")):
         for name, arguments in names.items():
             complex_name = name.replace("orgqr", "ungqr") if letter in "cz" else name
@@ -105,7 +106,7 @@ _AS_THEY_ARE = nullcontext()
 def serves(x: Array) -> bool:
     """True if there are functions for matrices of this dtype and size."""
     calls = _CALLS.get(x.dtype)
-    return calls is not None and x.nbytes < np.iinfo(calls.size).max
+    return calls is not None and x.nbytes < calls.most
 
 
 def _blas_threads(terms: int, few: int = _FEW) -> AbstractContextManager[None]:

@@ -33,11 +33,6 @@ def _is_served(x: Array, least: int = 1) -> bool:
     return x.ndim > 1 and 0 < x.size >= least * math.prod(x.shape[:-2]) and lapack.serves(x)
 
 
-def _are_few(x: Array, side: int) -> bool:
-    """True for matrices that take less time one by one than all at once in NumPy's loops."""
-    return side >= _ROWS or math.prod(x.shape[:-2]) <= side
-
-
 def _is_finite(x: Array) -> bool:
     return bool(np.isfinite(x).all())
 
@@ -120,7 +115,10 @@ def _eliminate(x: Array, pivots: Array, start: int, stop: int) -> None:
 def _lu_factor(x: Array) -> tuple[Array, Array]:
     wide = widened(x)
     # LAPACK's pivots are by |re| + |im|, the op's by the absolute value.
-    if wide.dtype.kind == "f" and _is_served(wide, _FACTORED) and _are_few(wide, min(x.shape[-2:])):
+    side = min(x.shape[-2:])
+    is_real = wide.dtype.kind == "f"
+    are_few = side >= _ROWS or math.prod(x.shape[:-2]) <= side * side
+    if is_real and are_few and _is_served(wide, _FACTORED):
         lu, pivots = lapack.lu(_stacked(wide))
         if _is_finite(lu):
             lu, places = lu.reshape(x.shape), pivots.astype(np.int32)
@@ -178,8 +176,6 @@ def _systems(x1: Array, x2: Array, least: int = 1) -> tuple[Array, Array, Sizes]
         right = np.broadcast_to(right, (*stack, n, columns))
         if x1.size > n * n:
             x1 = np.broadcast_to(x1, (*stack, n, n))
-    if not _are_few(right, n):
-        return None
     shape = (*stack, n) if x2.ndim == 1 else (*stack, n, columns)
     return _stacked(x1), _stacked(right), shape
 
@@ -203,9 +199,24 @@ def _solved_by(lu: Array, pivots: Array, right: Array) -> Array:
         y: Array = right.take(order[0], axis=1)
     else:
         y = right[np.arange(len(order))[:, None], order]
-    lapack.substitute(lu, y, upper=False, unit=True)
-    lapack.substitute(lu, y, upper=True, unit=False)
+    _substitute(lu, y, upper=False, unit=True)
+    _substitute(lu, y, upper=True, unit=False)
     return y
+
+
+def _substitute(x1: Array, y: Array, *, upper: bool, unit: bool) -> None:
+    """Solves systems of triangles in place of their right sides: many small ones row by row."""
+    items, n, _ = y.shape
+    if n >= _ROWS or items <= n:
+        lapack.substitute(_plain(x1), y, upper=upper, unit=unit)
+        return
+    for step in range(n):
+        i, known = (n - 1 - step, slice(n - step, n)) if upper else (step, slice(step))
+        row = y[:, i]
+        if step:
+            row -= np.einsum("ij,ijk->ik", x1[:, i, known], y[:, known])
+        if not unit:
+            row /= x1[:, i, i, None]
 
 
 def _solve(x1: Array, x2: Array) -> Any:
@@ -229,7 +240,7 @@ def _lu_solve(lu: Array, pivots: Array, x2: Array) -> Any:
     matrices, right, shape = systems
     if len(matrices) > 1:
         pivots = np.broadcast_to(pivots, (*shape[: len(shape) - min(x2.ndim, 2)], n))
-    y = _solved_by(_plain(matrices), pivots.reshape(len(matrices), n), right)
+    y = _solved_by(matrices, pivots.reshape(len(matrices), n), right)
     return y.reshape(shape) if _is_finite(y) else NotImplemented
 
 
@@ -242,7 +253,7 @@ def _solve_triangular(x1: Array, x2: Array, *, upper: bool, unit_diagonal: bool)
     if not unit_diagonal:
         _check_diagonal(matrices)
     y = np.array(right, order="C")
-    lapack.substitute(_plain(matrices), y, upper=upper, unit=unit_diagonal)
+    _substitute(matrices, y, upper=upper, unit=unit_diagonal)
     return y.reshape(shape) if _is_finite(y) else NotImplemented
 
 
