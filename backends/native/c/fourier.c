@@ -14,6 +14,8 @@
 #define OPERATION 0.15
 /* Nanoseconds for a number from which on NumPy's transforms of large prime factors take less. */
 #define SLOW 20
+/* Nanoseconds that a call of NumPy's takes beside. */
+#define NUMPYS_CALL 4000
 /* Of these kernels. */
 #define MOST_ATTRIBUTES 3
 /* Fewer lanes take more time than NumPy's transforms. */
@@ -133,7 +135,7 @@ static int make_ready(Ready *it, const Transform *way, PyObject *x, PyObject *y,
     /* Pairs are split one by one. */
     single += way->kind == WHOLE ? 0 : 8.0 * (double)(m * args->rows);
     it->is_single = costs.single >= 0 && single < many;
-    if (OPERATION * (it->is_single ? single : many) > SLOW * (double)(m * args->rows))
+    if (OPERATION * (it->is_single ? single : many) > SLOW * (double)(m * args->rows) + NUMPYS_CALL)
         return 1;
     if (lead) {
         if (it->is_single || 4 * blocks * lanes > 5 * args->rows)
