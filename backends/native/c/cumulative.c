@@ -33,23 +33,63 @@ static PyObject *reversed(PyObject *y, int axis) {
     return view;
 }
 
+/* x with its axes as they lie in memory, whose order is stored; NULL without an error where that is
+ * no array in C order either. */
+static PyObject *as_it_lies(PyObject *x, int axis, npy_intp *order) {
+    int ndim = PyArray_NDIM(as_array(x)), reverse;
+    for (int i = 0; i < ndim; i++) {
+        int place = i;
+        for (; place && llabs(PyArray_STRIDE(as_array(x), order[place - 1]))
+                            < llabs(PyArray_STRIDE(as_array(x), i));
+             place--)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+    PyArray_Dims dims = {order, ndim};
+    PyObject *view = PyArray_Transpose(as_array(x), &dims);
+    for (int i = 0; view && i < ndim; i++)
+        if (order[i] == axis && !runs_along(view, i, &reverse))
+            Py_CLEAR(view);
+    return view;
+}
+
+/* y, whose reference is stolen, with the axes that as_it_lies moved where they were. */
+static PyObject *moved_back(PyObject *y, const npy_intp *order) {
+    npy_intp back[NPY_MAXDIMS];
+    int ndim = y ? PyArray_NDIM(as_array(y)) : 0;
+    for (int i = 0; i < ndim; i++)
+        back[order[i]] = i;
+    PyArray_Dims dims = {back, ndim};
+    PyObject *view = y ? PyArray_Transpose(as_array(y), &dims) : NULL;
+    Py_XDECREF(y);
+    return view;
+}
+
 /* The running combinations of x; NULL without an error where NumPy has to do it. */
-static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, int loop64,
+static PyObject *running(PyObject *x, int axis, int initial, int loop32, int loop64,
                          int integers) {
-    if (!along || !PyLong_Check(along) || !PyArray_CheckExact(x) || !size(x)
-        || !PyArray_ISNOTSWAPPED(as_array(x)))
-        return NULL;
     int kind = PyArray_TYPE(as_array(x)), loop = kind == NPY_FLOAT  ? loop32
                                                : kind == NPY_DOUBLE ? loop64
                                                : kind == NPY_INT64  ? integers
                                                                     : NO_LOOP;
     if (loop == NO_LOOP)
         return NULL;
-    int axis = (int)PyLong_AsLong(along), ndim = PyArray_NDIM(as_array(x)), reverse;
+    int ndim = PyArray_NDIM(as_array(x)), reverse;
     if (axis < 0 || axis >= ndim)
         return NULL;
     PyObject *copy = NULL;
     if (!runs_along(x, axis, &reverse)) {
+        npy_intp order[NPY_MAXDIMS];
+        PyObject *view = as_it_lies(x, axis, order);
+        if (view) {
+            for (int i = 0; i < ndim; i++)
+                axis = order[i] == axis ? i - ndim : axis;
+            PyObject *y = running(view, axis + ndim, initial, loop32, loop64, integers);
+            Py_DECREF(view);
+            return moved_back(y, order);
+        }
+        if (PyErr_Occurred())
+            return NULL;
         x = copy = PyArray_NewCopy(as_array(x), NPY_CORDER);
         reverse = 0;
         if (!copy)
@@ -85,9 +125,10 @@ static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, 
     KERNEL(name) {                                                                                 \
         (void)module;                                                                              \
         PyObject *dtype = attribute(x, count, names, "dtype");                                     \
-        if (count == 1 && (!dtype || dtype == Py_None)) {                                          \
-            PyObject *y = running(x[0], attribute(x, count, names, "axis"),                        \
-                                  is_true(x, count, names, "include_initial"),                     \
+        PyObject *axis = attribute(x, count, names, "axis");                                       \
+        if (count == 1 && (!dtype || dtype == Py_None) && axis && PyLong_Check(axis)               \
+            && PyArray_CheckExact(x[0]) && size(x[0]) && PyArray_ISNOTSWAPPED(as_array(x[0]))) {   \
+            PyObject *y = running(x[0], (int)PyLong_AsLong(axis), is_true(x, count, names, "include_initial"), \
                                   LOOP_##loop##_float32, LOOP_##loop##_float64, integers);         \
             if (y || PyErr_Occurred())                                                             \
                 return y;                                                                          \
@@ -95,7 +136,7 @@ static PyObject *running(PyObject *x, PyObject *along, int initial, int loop32, 
         return NUMPY_FALLBACK(name);                                                               \
     }
 
-RUNNING(cumulative_sum, running_sum, NO_LOOP)
+RUNNING(cumulative_sum, running_sum, LOOP_running_sum_int64)
 RUNNING(cumulative_prod, running_prod, NO_LOOP)
 RUNNING(cumulative_max, running_max, LOOP_running_max_int64)
 RUNNING(cumulative_min, running_min, LOOP_running_min_int64)

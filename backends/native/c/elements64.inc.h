@@ -50,6 +50,25 @@ UNARY64(rsqrt, 1.0 / sqrt(x))
 NUMBER64(soft_shrink, a > b ? a - b : a < -b ? a + b : a * 0.0)
 NUMBER64(hard_shrink, fabs(a) <= b ? 0.0 : a)
 NUMBER64(celu, a > 0.0 ? a : expm1_64(at_most64(a, 0.0) / b) * b)
+/* Of large angles, which are rare, the library's function makes the results anew. */
+#define ANGLES(name, T, near, far)                                                                 \
+    LOOP(name, UnaryArgs) {                                                                        \
+        const T *restrict x = (const T *)args->x;                                                  \
+        T *restrict y = (T *)args->y;                                                              \
+        int any = 0;                                                                               \
+        _Pragma("omp simd reduction(| : any)")                                                     \
+        for (ptrdiff_t i = from; i < to; i++) {                                                    \
+            y[i] = near(x[i]);                                                                     \
+            any |= !(fabs((double)x[i]) <= MOST_ANGLE);                                            \
+        }                                                                                          \
+        for (ptrdiff_t i = from; any && i < to; i++)                                               \
+            if (fabs((double)x[i]) > MOST_ANGLE)                                                   \
+                y[i] = (T)far((double)x[i]);                                                       \
+    }
+ANGLES(sin, float, sin32, sin)
+ANGLES(cos, float, cos32, cos)
+ANGLES(sin_wide, double, sin64, sin)
+ANGLES(cos_wide, double, cos64, cos)
 /* Where no number is negative, the sums over negative integers are left out. */
 LOOP(polygamma_wide, NumberArgs) {
     const double *restrict x = (const double *)args->x;
@@ -82,6 +101,7 @@ BINARY64(minimum, ((b < a) | (b != b)) ? b : a)
 BINARY64(hypot, hypot64(a, b))
 BINARY64(logaddexp, logaddexp64(a, b))
 BINARY64(logaddexp2, logaddexp2_64(a, b))
+BINARY64(log_cosh_loss, log_cosh64(a, b))
 BINARY64(squared_error, (a - b) * (a - b))
 BINARY64(mish_gradient, a *mish64_slope(b))
 BINARY64(pow, pow64(a, b))

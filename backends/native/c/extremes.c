@@ -34,10 +34,38 @@ COMBINING(double, double, double, double)
 COMBINING(int32_t, int32_t, int32_t, uint32_t)
 COMBINING(int64_t, int64_t, int64_t, uint64_t)
 
+/* A number whose order is that of 16-bit floats by their bits; both zeros are one. */
+static inline int order_of(uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits; }
+
+/* The larger or the smaller ones of 16-bit floats, whose NaN have bits above those of infinity. */
+static int extremes_of_halves(const uint16_t *row, const Indices *ids, ptrdiff_t outer,
+                              ptrdiff_t size, ptrdiff_t inner, int how, uint16_t infinity,
+                              uint16_t *y) {
+    for (ptrdiff_t item = 0; item < outer; item++, y += size * inner)
+        for (ptrdiff_t i = 0; i < ids->count; i++, row += inner) {
+            ptrdiff_t id = index_of(ids, i);
+            id += id < 0 ? size : 0;
+            if (id < 0 || id >= size)
+                return 0;
+            uint16_t *own = y + id * inner;
+            for (ptrdiff_t at = 0; at < inner; at++) {
+                uint16_t a = own[at], b = row[at];
+                int first = order_of(a), second = order_of(b);
+                int wins = how == LARGER ? second > first : second < first;
+                wins |= (b & 0x7fff) > infinity;
+                own[at] = wins & ((a & 0x7fff) <= infinity) ? b : a;
+            }
+        }
+    return 1;
+}
+
 /* Combines rows into y, which is of their type, or of float64 where they are of float32. */
 static int combine(PyObject *rows, const Indices *ids, ptrdiff_t outer, ptrdiff_t size,
                    ptrdiff_t inner, int how, PyObject *y) {
     int type = PyArray_TYPE(as_array(rows));
+    if (PyArray_ITEMSIZE(as_array(rows)) == 2)
+        return extremes_of_halves(data(rows), ids, outer, size, inner, how,
+                                  type == NPY_HALF ? 0x7c00 : 0x7f80, data(y));
     if (type != PyArray_TYPE(as_array(y)))
         return combine_widened(data(rows), ids, outer, size, inner, how, data(y));
     return type == NPY_FLOAT  ? combine_float(data(rows), ids, outer, size, inner, how, data(y))
@@ -69,7 +97,8 @@ static PyObject *combined(int how, PyObject *const *x, Py_ssize_t count, PyObjec
         return NULL;
     int ndim = PyArray_NDIM(as_array(x[0])), type = PyArray_TYPE(as_array(x[0]));
     int along = (int)PyLong_AsLong(axis);
-    if (along < 0 || along >= ndim || !is_combined(type))
+    int is_half = (how == LARGER || how == SMALLER) && (type == NPY_HALF || type == bfloat16);
+    if (along < 0 || along >= ndim || !(is_combined(type) || is_half))
         return NULL;
     ptrdiff_t outer = 1, inner = 1;
     for (int i = 0; i < ndim; i++)

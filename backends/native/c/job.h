@@ -51,6 +51,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 #define FLOAT_LOOPS(X, wide)                                                                      \
     X(exp##wide, UnaryArgs) X(expm1##wide, UnaryArgs) X(tanh##wide, UnaryArgs)                    \
     X(erf##wide, UnaryArgs) X(sigmoid##wide, UnaryArgs) X(silu##wide, UnaryArgs)                  \
+    X(sin##wide, UnaryArgs) X(cos##wide, UnaryArgs)                                               \
     X(softplus##wide, UnaryArgs) X(log_sigmoid##wide, UnaryArgs) X(selu##wide, UnaryArgs)         \
     X(gelu_exact##wide, UnaryArgs) X(gelu_tanh##wide, UnaryArgs) X(relu##wide, UnaryArgs)         \
     X(bell##wide, UnaryArgs) X(sign##wide, UnaryArgs) X(relu6##wide, UnaryArgs)                   \
@@ -75,7 +76,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(log1p_wide, UnaryArgs) X(log2_wide, UnaryArgs) X(log10_wide, UnaryArgs)                     \
     X(sinh_wide, UnaryArgs) X(cosh_wide, UnaryArgs) X(erfc_wide, UnaryArgs)                       \
     X(erfinv_wide, UnaryArgs) X(lgamma_wide, UnaryArgs) X(digamma_wide, UnaryArgs)                \
-    X(mish_wide, UnaryArgs) X(hypot_wide, BinaryArgs) X(logaddexp_wide, BinaryArgs)               \
+    X(mish_wide, UnaryArgs) X(log_cosh_loss_wide, BinaryArgs) X(hypot_wide, BinaryArgs) X(logaddexp_wide, BinaryArgs)               \
     X(mish_gradient_wide, BinaryArgs) X(pow_wide, BinaryArgs) X(floor_divide_wide, BinaryArgs)    \
     X(remainder_wide, BinaryArgs) X(fmod_wide, BinaryArgs) X(xlogy_wide, BinaryArgs)         \
     X(bessel_i0_wide, NumberArgs) X(bessel_i1_wide, NumberArgs) X(bessel_i2_wide, NumberArgs)  \
@@ -95,7 +96,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
 /* The loops of arrays.inc.h. */
 #define ARRAY_LOOPS(X)                                                                            \
     FOLD_LOOPS(X, float32) FOLD_LOOPS(X, float64) X(sum_halves, FoldArgs) X(fold_halves, HalfFoldArgs)                    \
-    X(running_sum_float32, ScanArgs) X(running_sum_float64, ScanArgs)                             \
+    X(running_sum_float32, ScanArgs) X(running_sum_float64, ScanArgs) X(running_sum_int64, ScanArgs)                             \
     X(running_prod_float32, ScanArgs) X(running_prod_float64, ScanArgs)                           \
     X(top_float32, TopArgs) X(top_float64, TopArgs) X(top_int32, TopArgs) X(top_int64, TopArgs)   \
     X(running_max_float32, ScanArgs) X(running_max_float64, ScanArgs)                             \

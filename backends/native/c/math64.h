@@ -172,6 +172,81 @@ INLINE double cosine_near(double x) {
     return 1.0 + z * p;
 }
 
+/* log(cosh(a - b)): near 0 what is behind a logarithm of 1 + x, without terms that cancel. */
+INLINE double log_cosh64(double a, double b) {
+    double size = fabs(a - b), lost = expm1_64(-size);
+    double rest = size < 1.0 ? lost * lost / (2.0 * (lost + 1.0)) : lost * (lost + 2.0) * 0.5;
+    return (size < 1.0 ? 0.0 : size) + log1p64(rest);
+}
+
+/* The angles whose nearest multiple n of pi / 2 has less than 20 bits. */
+#define MOST_ANGLE 0x1.8p20
+
+/* x - n pi / 2 for the nearest n, as a sum of r, which is returned, and of a rest: pi / 2 in parts
+ * of 33 bits, whose products with n are exact (the way of fdlibm, Sun Microsystems, 1993). */
+INLINE double quarter_turn(double x, double *n, double *rest) {
+    *n = (x * 0x1.45f306dc9c883p-1 + SHIFTER64) - SHIFTER64;
+    double a = x - *n * 0x1.921fb544p+0;
+    double second = *n * 0x1.0b4611a6p-34, b = a - second, part = a - b;
+    double lost = (a - (b + part)) + (part - second);
+    double third = *n * 0x1.3198a2ep-69, c = b - third;
+    part = b - c;
+    lost += ((b - (c + part)) + (part - third)) - *n * 0x1.b839a252049c1p-104;
+    double r = c + lost;
+    *rest = (c - r) + lost;
+    return r;
+}
+
+/* The sine for |r| <= pi / 4 and a small rest, by the polynomials of fdlibm. */
+INLINE double sine_of(double r, double rest) {
+    double z = r * r, cube = z * r, p = 1.58969099521155010221e-10;
+    p = p * z - 2.50507602534068634195e-08;
+    p = p * z + 2.75573137070700676789e-06;
+    p = p * z - 1.98412698298579493134e-04;
+    p = p * z + 8.33333333332248946124e-03;
+    return r - ((z * (0.5 * rest - cube * p) - rest) + cube * 1.66666666666666324348e-01);
+}
+
+INLINE double cosine_of(double r, double rest) {
+    double z = r * r, p = -1.13596475577881948265e-11;
+    p = p * z + 2.08757232129817482790e-09;
+    p = p * z - 2.75573143513906633035e-07;
+    p = p * z + 2.48015872894767294178e-05;
+    p = p * z - 1.38888888888741095749e-03;
+    p = p * z + 4.16666666666666019037e-02;
+    double half = 0.5 * z, w = 1.0 - half;
+    return w + (((1.0 - w) - half) + (z * z * p - r * rest));
+}
+
+/* The sine of x + quarters pi / 2 for |x| <= MOST_ANGLE. */
+INLINE double sine64(double x, int64_t quarters) {
+    double n, rest, r = quarter_turn(x, &n, &rest);
+    int64_t turned = (int64_t)as_bits64(n + SHIFTER64) + quarters;
+    double y = turned & 1 ? cosine_of(r, rest) : sine_of(r, rest);
+    return as_double(as_bits64(y) ^ (uint64_t)(turned & 2) << 62);
+}
+INLINE double sin64(double x) { return x == 0.0 ? x : sine64(x, 0); }
+INLINE double cos64(double x) { return sine64(x, 1); }
+
+/* The same for float32, in double. */
+INLINE float sine32(float x, int64_t quarters) {
+    double n = ((double)x * 0x1.45f306dc9c883p-1 + SHIFTER64) - SHIFTER64;
+    double r = (x - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34, z = r * r;
+    double s = ((2.7183114939898219064e-06 * z - 1.98393348360966317347e-04) * z
+                + 8.3333293858894631756e-03)
+                 * z
+             - 1.66666666416265235595e-01;
+    double c = ((2.43904487962774090654e-05 * z - 1.38867637746099294692e-03) * z
+                + 4.16666233237390631894e-02)
+                 * z
+             - 4.99999997251031003120e-01;
+    int64_t turned = (int64_t)as_bits64(n + SHIFTER64) + quarters;
+    double y = turned & 1 ? 1.0 + z * c : r + r * z * s;
+    return (float)as_double(as_bits64(y) ^ (uint64_t)(turned & 2) << 62);
+}
+INLINE float sin32(float x) { return x == 0.0f ? x : sine32(x, 0); }
+INLINE float cos32(float x) { return sine32(x, 1); }
+
 /* x less the integer nearest to it; NaN of infinities. */
 INLINE double fraction_near(double x) {
     double size = fabs(x), whole = (size + 0x1p52) - 0x1p52;

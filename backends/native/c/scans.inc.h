@@ -118,6 +118,7 @@
 /* The number before the first of a sum is -0, which changes none. */
 SCAN(running_sum_float32, float, double, -0.0, a + b, 1)
 SCAN(running_sum_float64, double, double, -0.0, a + b, 1)
+SCAN(running_sum_int64, int64_t, uint64_t, 0, a + b, 1)
 SCAN(running_prod_float32, float, double, 1.0, a *b, 0)
 SCAN(running_prod_float64, double, double, 1.0, a *b, 0)
 SCAN(running_max_float32, float, float, -INFINITY, greater_float32(a, b), 1)

@@ -253,3 +253,44 @@ def test_the_threads_do_not_matter():
         for threads in (2, 3):
             with number_of_threads(threads):
                 np.testing.assert_array_equal(call(), expected)
+
+
+def test_running_sums_of_arrays_as_they_lie():
+    """Axes in every order and direction, with gaps; integers wrap around."""
+    for shape in [(3, 4, 5), (300, 7), (2, 1, 600), (1, 1), (5, 260, 130)]:
+        x = rng.integers(-(2**62), 2**62, shape)
+        for order in itertools.permutations(range(len(shape))):
+            for turned in (slice(None), slice(None, None, -1), slice(None, None, 2)):
+                y = x.transpose(order)[..., turned]
+                for axis, initial in itertools.product(range(y.ndim), (False, True)):
+                    found = _native.cumulative_sum(
+                        y, axis=axis, dtype=None, include_initial=initial
+                    )
+                    expected = np.cumsum(y, axis=axis)
+                    if initial:
+                        zeros = np.zeros_like(np.take(expected, [0], axis))
+                        expected = np.concatenate([zeros, expected], axis)
+                    np.testing.assert_array_equal(found, expected)
+                    floats = _native.cumulative_sum(
+                        (y % 64).astype(np.float32), axis=axis, dtype=None, include_initial=False
+                    )
+                    np.testing.assert_array_equal(floats, np.cumsum(y % 64, axis=axis))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("op", ["scatter_max", "scatter_min"])
+def test_extremes_of_16_bit_floats_are_those_of_float32(op, name):
+    """By their bits: every number with every other of a sample, NaN and zeros among them."""
+    dtype = np.dtype(name)
+    some = rng.integers(0, 2**16, 400).astype(np.uint16)
+    some[:8] = [0, 0x8000, 0x7C00, 0xFC00, 0x7F80, 0xFF80, 0x7FFF, 0xFFFF]
+    x = np.repeat(some, 400).view(dtype)
+    updates = np.tile(some, 400).view(dtype)
+    ids = np.arange(x.size)
+    found = getattr(_native, op)(x, ids, updates, axis=0)
+    expected = getattr(_native, op)(
+        x.astype(np.float32), ids, updates.astype(np.float32), axis=0
+    ).astype(dtype)
+    nan = np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(np.isnan(found.astype(np.float32)), nan)
+    np.testing.assert_array_equal(found.view(np.uint16)[~nan], expected.view(np.uint16)[~nan])

@@ -75,6 +75,8 @@ REFERENCES = {
     "log_sigmoid": lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
     "silu": _silu,
     "mish": _mish,
+    "sin": np.sin,
+    "cos": np.cos,
 }
 
 
@@ -89,3 +91,16 @@ def test_within_four_ulp_over_all_doubles(name, instructions):
     np.testing.assert_array_equal(y[~finite], rounded[~finite])
     error = np.abs(y[finite] - reference[finite]) / np.spacing(np.abs(rounded[finite]))
     assert error.max() <= 4
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="references need more digits")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_near_multiples_of_a_quarter_turn(name, dtype, instructions):
+    """Where nearly all digits of an angle cancel, up to where the library's functions take over."""
+    n = np.concatenate([np.arange(-5000, 5000), np.geomspace(5000, 2**22, 5000).round()])
+    x = (n * (np.pi / 2)).astype(dtype)
+    x = np.concatenate([x, np.nextafter(x, -x), np.nextafter(x, 2 * x)])
+    y, exact = getattr(_native, name)(x), getattr(np, name)(x.astype(np.longdouble))
+    assert y.dtype == x.dtype
+    assert (np.abs(y - exact) <= np.spacing(np.abs(y))).all()

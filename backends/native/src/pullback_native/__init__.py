@@ -40,14 +40,15 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
             "bell", "bessel_i", "digamma", "divide", "elu", "elu_gradient", "erf", "erfc", "erfinv",
-            "celu", "exp", "expm1", "fixed_power", "hard_shrink", "polygamma", "rsqrt",
+            "celu", "cos", "exp", "expm1", "fixed_power", "hard_shrink", "polygamma", "rsqrt",
             "soft_shrink", "fmod", "gamma_density", "gelu", "gelu_gradient",
             "hard_sigmoid", "hard_silu", "hard_tanh", "huber_loss", "hypot", "leaky_relu",
             "leaky_relu_gradient",
-            "lgamma", "log_sigmoid", "logaddexp", "logaddexp2", "mish", "mish_gradient",
+            "lgamma", "log_cosh_loss", "log_sigmoid", "matrix_norm", "logaddexp",
+            "logaddexp2", "mish", "mish_gradient",
             "regularized_gamma", "relu", "relu6", "relu_gradient", "selu", "sigmoid",
             "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "silu",
-            "silu_gradient", "softplus", "softsign", "sqrt", "squared_error", "tanh",
+            "silu_gradient", "sin", "softplus", "softsign", "sqrt", "squared_error", "tanh",
             "tanh_gradient", "prelu", "slope_quotient", "xlogy",
         ),
         _FLOATS,
@@ -72,9 +73,9 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
             "cdist", "cdist_gradient", "ctc_loss", "ctc_loss_gradient", "cumulative_prod",
-            "cumulative_sum", "group_norm", "group_norm_gradient", "layer_norm",
+            "group_norm", "group_norm_gradient", "layer_norm",
             "layer_norm_gradient", "linear_recurrence", "log_softmax", "log_softmax_gradient",
-            "logsumexp", "matrix_norm", "max", "mean", "min", "place_along_axis",
+            "logsumexp", "max", "mean", "min", "place_along_axis",
             "negative_log_likelihood_of_classes", "nextafter", "prod",
             "adaptive_avg_pool", "adaptive_max_pool", "batch_norm_inference",
             "avg_pool", "avg_pool_gradient", "lu_factor", "lu_solve", "max_pool",
@@ -85,7 +86,9 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
         ),
         ("float32", "float64"),
     ),
-    **dict.fromkeys(("cumulative_max", "cumulative_min"), ("float32", "float64", "int64")),
+    **dict.fromkeys(
+        ("cumulative_max", "cumulative_min", "cumulative_sum"), ("float32", "float64", "int64")
+    ),
     # Of any dtype, or without inputs.
     **dict.fromkeys(
         (
@@ -96,9 +99,10 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
         None,
     ),
     **dict.fromkeys(
-        ("scatter_add", "scatter_max", "scatter_min", "scatter_multiply", "segment_prod", "top_k"),
+        ("scatter_add", "scatter_multiply", "segment_prod", "top_k"),
         ("float32", "float64", "int32", "int64"),
     ),
+    **dict.fromkeys(("scatter_max", "scatter_min"), _NUMBERS),
     "where": ("bool",),
     **dict.fromkeys(
         ("fft", "fftn", "hfft", "ifft", "ifftn", "irfft", "irfftn"), ("complex64", "complex128")
@@ -125,7 +129,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     short = {name: halves.scatter_in_float32(name, compiled[name]) for name in halves.SCATTERS}
     for name, scatter in short.items():
         register(name, scatter, dtypes=_HALVES)
-    for scatters, taken in ((compiled, DTYPES["scatter_max"]), (short, _HALVES)):
+    for scatters, taken in ((compiled, DTYPES["scatter_add"]), (compiled | short, _HALVES)):
         modes = {
             mode: scatters.get(f"scatter_{mode}", NUMPY_KERNELS[f"scatter_{mode}"])
             for mode in ("add", "max", "min", "multiply", "update")
@@ -137,9 +141,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
         dtypes = _HALVES if name in halves.OF_NUMPY else ("float16",)
         register(name, in_float32(name, NUMPY_KERNELS[name], halves.WORTH_A_COPY), dtypes=dtypes)
     for name in (*halves.FUNCTIONS, *(halves.IN_DOUBLE if _NUMPY_LEADS else ())):
-        # NumPy's cosine of float16 is slow for large numbers.
-        leads = _NUMPY_LEADS and name != "cos"
-        register(name, function_in_float32(name, leads=leads), dtypes=("float16",))
+        register(name, function_in_float32(name, leads=_NUMPY_LEADS), dtypes=("float16",))
         register(name, function_in_float32(name, compiled.get(name)), dtypes=("bfloat16",))
 
 

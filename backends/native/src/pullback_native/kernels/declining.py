@@ -15,8 +15,16 @@ def declining(name: str) -> Kernel:
     return _native.chosen(getattr(_native, name), None, 0, False, True)
 
 
-def _decline(*_: Any, **__: Any) -> Any:
-    return NotImplemented
+def _aligned(name: str) -> Kernel:
+    """Calls the kernel again with copies of arrays that are not aligned; declines other calls."""
+    kernel = getattr(_native, name)
+
+    def again(*arrays: Array, **attributes: Any) -> Any:
+        if all(x.flags.aligned for x in arrays):
+            return NotImplemented
+        return kernel(*[x if x.flags.aligned else x.copy() for x in arrays], **attributes)
+
+    return again
 
 
 @may_decline
@@ -34,9 +42,12 @@ def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: Any) -> Any:
     return NUMPY_KERNELS["vector_norm"](x, axis=axis, keepdims=keepdims, ord=ord)
 
 
-_NAMES = ("lu_solve", "rsqrt", "soft_shrink", "solve_triangular")
+_NAMES = ("log_cosh_loss", "lu_solve", "rsqrt", "soft_shrink", "solve_triangular")
 #: What the compiled kernels hand calls over to.
-FALLBACKS: dict[str, Kernel] = {**dict.fromkeys(_NAMES, _decline), "vector_norm": _vector_norm}
+FALLBACKS: dict[str, Kernel] = {
+    **{name: _aligned(name) for name in _NAMES},
+    "vector_norm": _vector_norm,
+}
 KERNELS: dict[str, Kernel] = {
     "matrix_norm": _matrix_norm,
     **{name: declining(name) for name in (*_NAMES, "celu")},

@@ -37,7 +37,7 @@ IN_FLOAT32 = (
         "conv_kernel_gradient",
     ),
     "softmax_cross_entropy_with_logits",
-    *("matmul", "linear", "matrix_norm", "scaled_dot_product_attention"),
+    *("matmul", "linear", "scaled_dot_product_attention"),
     *("sparse_softmax_cross_entropy_with_logits", "sparse_softmax_cross_entropy_gradient"),
     *("batch_norm", "batch_norm_gradient", "batch_norm_inference"),
 )
@@ -59,7 +59,7 @@ _PIECE, _SHORT_ROW = 1 << 14, 12
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
 OF_NUMPY = ("reciprocal", "atan2", "count_nonzero")
 #: Ops that combine elements with others at some positions.
-SCATTERS = ("scatter_add", "scatter_max", "scatter_min", "scatter_multiply")
+SCATTERS = ("scatter_add", "scatter_multiply")
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
 #: Of so many positions one has something added at most.
 FEW_OF = 8
@@ -68,7 +68,7 @@ WORTH_A_COPY = 512
 #: From so many elements on NumPy's powers of float32 lead with AVX-512.
 LEADS = 16384
 #: Functions of NumPy, which has loops for float16 that convert vectors where the processor can.
-FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "sin", "tan")
+FUNCTIONS = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "tan")
 #: Functions that the pack computes in double, and NumPy with AVX-512 faster in float32.
 IN_DOUBLE = ("cosh", "exp2", "log", "log10", "log1p", "log2", "sinh")
 
