@@ -39,8 +39,9 @@ static PyObject *as_it_lies(PyObject *x, int axis, npy_intp *order) {
     int ndim = PyArray_NDIM(as_array(x)), reverse;
     for (int i = 0; i < ndim; i++) {
         int place = i;
-        for (; place && llabs(PyArray_STRIDE(as_array(x), order[place - 1]))
-                            < llabs(PyArray_STRIDE(as_array(x), i));
+        for (; place
+               && llabs(PyArray_STRIDE(as_array(x), order[place - 1]))
+                      < llabs(PyArray_STRIDE(as_array(x), i));
              place--)
             order[place] = order[place - 1];
         order[place] = i;
@@ -66,8 +67,7 @@ static PyObject *moved_back(PyObject *y, const npy_intp *order) {
 }
 
 /* The running combinations of x; NULL without an error where NumPy has to do it. */
-static PyObject *running(PyObject *x, int axis, int initial, int loop32, int loop64,
-                         int integers) {
+static PyObject *running(PyObject *x, int axis, int initial, int loop32, int loop64, int integers) {
     int kind = PyArray_TYPE(as_array(x)), loop = kind == NPY_FLOAT  ? loop32
                                                : kind == NPY_DOUBLE ? loop64
                                                : kind == NPY_INT64  ? integers
@@ -128,7 +128,8 @@ static PyObject *running(PyObject *x, int axis, int initial, int loop32, int loo
         PyObject *axis = attribute(x, count, names, "axis");                                       \
         if (count == 1 && (!dtype || dtype == Py_None) && axis && PyLong_Check(axis)               \
             && PyArray_CheckExact(x[0]) && size(x[0]) && PyArray_ISNOTSWAPPED(as_array(x[0]))) {   \
-            PyObject *y = running(x[0], (int)PyLong_AsLong(axis), is_true(x, count, names, "include_initial"), \
+            PyObject *y = running(x[0], (int)PyLong_AsLong(axis),                                  \
+                                  is_true(x, count, names, "include_initial"),                     \
                                   LOOP_##loop##_float32, LOOP_##loop##_float64, integers);         \
             if (y || PyErr_Occurred())                                                             \
                 return y;                                                                          \
