@@ -17,7 +17,7 @@
 /* The ops whose kernels are all in C, by their names. */
 /* clang-format off */
 #define KERNELS(X)                                                                                \
-    X(sin) X(cos) X(log_cosh_loss) X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
+    X(sin) X(cos) X(threshold) X(reciprocal) X(log_cosh_loss) X(exp) X(tanh) X(sigmoid) X(silu) X(softplus) X(log_sigmoid) X(relu) X(negative)              \
     X(gelu) X(gelu_gradient) X(relu_gradient)                                                     \
     X(tanh_gradient) X(sigmoid_gradient) X(silu_gradient)                                         \
     X(add) X(subtract) X(multiply) X(divide) X(maximum) X(minimum) X(matmul) X(linear)            \

@@ -46,6 +46,7 @@ UNARY64(power_minus_half, 1.0 / (x == -HUGE_VAL ? HUGE_VAL : sqrt(x) + 0.0))
 UNARY64(relu, x <= 0.0 ? 0.0 : x)
 NUMBER64(leaky_relu, a > 0.0 ? a : a * b)
 NUMBER64(elu, a > 0.0 ? a : expm1_64(at_most64(a, 0.0)) * b)
+UNARY64(reciprocal, 1.0 / x)
 UNARY64(rsqrt, 1.0 / sqrt(x))
 NUMBER64(soft_shrink, a > b ? a - b : a < -b ? a + b : a * 0.0)
 NUMBER64(hard_shrink, fabs(a) <= b ? 0.0 : a)
@@ -137,6 +138,7 @@ INLINE double huber64(double error, double c) {
     double clipped = at_most64(error, c);
     return clipped * clipped * 0.5 + (error - clipped) * c;
 }
+BINARY_NUMBER64(threshold, a <= c ? b : a)
 BINARY_NUMBER64(huber_loss, huber64(fabs(a - b), c))
 BINARY_NUMBER64(regularized_gamma, regularized_gamma64(a, b, c))
 

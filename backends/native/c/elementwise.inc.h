@@ -87,6 +87,7 @@ UNARY(power_4, (x * x) * (x * x))
 UNARY(power_5, (x * x) * (x * x) * x)
 UNARY(power_minus_2, (1.0f / x) * (1.0f / x))
 UNARY(power_half, x == -HUGE_VALF ? HUGE_VALF : sqrtf(x) + 0.0f)
+UNARY(reciprocal, 1.0f / x)
 UNARY(rsqrt, 1.0f / sqrtf(x))
 /* What is no farther from 0 than b is 0, and NaN stays. */
 WITH_NUMBER(soft_shrink, a > b ? a - b : a < -b ? a + b : a * 0.0f)
@@ -115,6 +116,7 @@ BINARY(nextafter, nextafter32(a, b))
 #define BINARY_NUMBER(name, expression) BINARY_NUMBER_LOOP(name, float, expression)
 BINARY_NUMBER(leaky_relu_gradient, b > 0.0f ? a : a * c)
 BINARY_NUMBER(elu_gradient, b > 0.0f ? a : a * c * exp32(at_most(b, 0.0f)))
+BINARY_NUMBER(threshold, a <= c ? b : a)
 
 /* For c > 0. The bound of the last product has it rounded before it is added, as fused kernels
  * have it; the first is exact. */

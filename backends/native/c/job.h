@@ -62,7 +62,7 @@ typedef void (*Loop)(ptrdiff_t from, ptrdiff_t to, const void *args);
     X(squared_error##wide, BinaryArgs) X(nextafter##wide, BinaryArgs)                             \
     X(sigmoid_cross_entropy##wide, BinaryArgs) X(prelu##wide, BinaryArgs)                         \
     X(slope_quotient##wide, BinaryArgs)                                                           \
-    X(huber_loss##wide, BinaryArgs) X(leaky_relu_gradient##wide, BinaryArgs)                      \
+    X(threshold##wide, BinaryArgs) X(reciprocal##wide, UnaryArgs) X(huber_loss##wide, BinaryArgs) X(leaky_relu_gradient##wide, BinaryArgs)                      \
     X(elu_gradient##wide, BinaryArgs) X(gelu_exact_gradient##wide, BinaryArgs)                    \
     X(gelu_tanh_gradient##wide, BinaryArgs) X(relu_gradient##wide, BinaryArgs)                    \
     X(tanh_gradient##wide, BinaryArgs) X(sigmoid_gradient##wide, BinaryArgs)                      \

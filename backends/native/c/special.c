@@ -65,6 +65,7 @@ ELEMENTS(sign, 1, OF_ONE, OF_NUMBERS(sign, sign_wide, 0.25))
 /* Of float32 and float64: in another dtype the next number is another one. */
 OF_TWO_FLOATS(nextafter, 0.3)
 OF_ONE_FLOAT(relu6, 0.25)
+OF_ONE_FLOAT(reciprocal, 0.5)
 OF_ONE_FLOAT(rsqrt, 0.4)
 OF_ONE_FLOAT(hard_tanh, 0.25)
 OF_ONE_FLOAT(hard_sigmoid, 0.3)
@@ -95,6 +96,26 @@ WITH_ATTRIBUTE(celu, 1, OF_NUMBER, alpha, 1, 0.7)
 WITH_ATTRIBUTE(leaky_relu_gradient, 2, OF_TWO, negative_slope, 1, 0.3)
 WITH_ATTRIBUTE(elu_gradient, 2, OF_TWO, alpha, 1, 0.7)
 WITH_ATTRIBUTE(huber_loss, 2, OF_TWO, delta, given > 0, 0.4)
+
+/* x, or the number `value` in its dtype where x is not above the threshold. */
+KERNEL(threshold) {
+    (void)module;
+    double limit = ATTRIBUTE(threshold);
+    PyObject *other = attribute(x, count, names, "value");
+    if (PyErr_Occurred())
+        return NULL;
+    if (count != 1 || !other || !PyArray_CheckExact(x[0]))
+        return NUMPY_FALLBACK(threshold);
+    PyArray_Descr *dtype = PyArray_DESCR(as_array(x[0]));
+    Py_INCREF(dtype);
+    PyObject *pair[2] = {x[0], PyArray_FromAny(other, dtype, 0, 0, NPY_ARRAY_FORCECAST, NULL)};
+    if (!pair[1])
+        return NULL;
+    const Family *family = OF_FLOATS(threshold, threshold_wide, 0.3);
+    PyObject *y = elements(family, OF_TWO, limit, pair, 2);
+    Py_DECREF(pair[1]);
+    ELSE_NUMPY(threshold, y);
+}
 
 /* Of the orders that the functions of order 0 and 1, and their gradients, are made of. */
 KERNEL(bessel_i) {

@@ -97,7 +97,7 @@ def test_within_four_ulp_over_all_doubles(name, instructions):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_angles_near_multiples_of_a_quarter_turn(name, dtype, instructions):
-    """Where nearly all digits of an angle cancel, up to where the library's functions take over."""
+    """Nearly all digits of an angle cancel there, up to where the library's functions take over."""
     n = np.concatenate([np.arange(-5000, 5000), np.geomspace(5000, 2**22, 5000).round()])
     x = (n * (np.pi / 2)).astype(dtype)
     x = np.concatenate([x, np.nextafter(x, -x), np.nextafter(x, 2 * x)])

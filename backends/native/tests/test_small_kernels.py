@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pullback as pb
 import pullback_native
 from pullback_native import _native
 from pullback_native.kernels import channels, pooling
@@ -160,3 +161,25 @@ def test_scatter_nd_takes_the_kernels_of_the_pack() -> None:
             assert found.dtype == x.dtype
             np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-2)
     assert {"float32", "float64", "float16", "bfloat16"} <= seen.keys()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_thresholds_and_reciprocals(dtype, instructions):
+    """Values that a dtype does not hold are rounded once; NaN is not below a threshold."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.standard_normal(700), [np.nan, np.inf, -np.inf, 0.3, -0.0]])
+    for layout in (x, x[::-2], x[:704].reshape(32, 22).T):
+        given = pb.asarray(layout).astype(dtype)
+        wide = given.astype("float64" if dtype == "float64" else "float32").numpy()
+        for value in (2.0, 0.1, 1.00048828125000001, -1e5, np.nan):
+            found = pb.threshold(given, threshold=0.3, value=value)
+            below = wide <= wide.dtype.type(0.3)
+            expected = pb.where(pb.asarray(below), pb.asarray(value, dtype=dtype), given)
+            np.testing.assert_array_equal(
+                found.astype("float64").numpy(), expected.astype("float64").numpy()
+            )
+        with np.errstate(divide="ignore"):
+            expected = pb.asarray(1 / wide).astype(dtype)
+        np.testing.assert_array_equal(
+            pb.reciprocal(given).astype("float64").numpy(), expected.astype("float64").numpy()
+        )

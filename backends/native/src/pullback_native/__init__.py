@@ -49,7 +49,7 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
             "regularized_gamma", "relu", "relu6", "relu_gradient", "selu", "sigmoid",
             "sigmoid_cross_entropy_with_logits", "sigmoid_gradient", "silu",
             "silu_gradient", "sin", "softplus", "softsign", "sqrt", "squared_error", "tanh",
-            "tanh_gradient", "prelu", "slope_quotient", "xlogy",
+            "tanh_gradient", "threshold", "prelu", "reciprocal", "slope_quotient", "xlogy",
         ),
         _FLOATS,
     ),

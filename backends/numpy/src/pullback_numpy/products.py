@@ -28,6 +28,9 @@ def matmul(x1: Array, x2: Array) -> Any:
         return _with_vector(x1, x2)
     if x1.size * x2.shape[-1] < _FEW:
         return np.matmul(x1, x2)
+    if x1.dtype.kind in "iu" and x1.shape[-1] == x2.shape[-2] and _fit_doubles(x1, x2):
+        y = matmul(x1.astype(np.float64), x2.astype(np.float64))
+        return y.astype(np.int64).astype(x1.dtype)  # which wraps around
     if x1.ndim > 2 and x2.ndim == 2:
         # One product over all rows of the stack instead of one a matrix.
         y = matmul(x1.reshape(-1, x1.shape[-1]), x2)
@@ -37,6 +40,18 @@ def matmul(x1: Array, x2: Array) -> Any:
         return np.matmul(x1, x2)
     with threads.single_blas:
         return _split(x1, x2)
+
+
+def _fit_doubles(x1: Array, x2: Array) -> bool:
+    """True if all sums of products of two arrays of integers are exact in double precision.
+
+    BLAS has no integers, and NumPy's own loop takes five times as long.
+    """
+    if not x1.size or not x2.size:
+        return False
+    # By Python's numbers, which do not overflow.
+    largest = [max(int(x.max()), -int(x.min())) for x in (x1, x2)]
+    return largest[0] * largest[1] * x1.shape[-1] < 1 << 53
 
 
 def _with_vector(x1: Array, x2: Array) -> Any:

@@ -42,7 +42,7 @@ def _vector_norm(x: Array, *, axis: Any, keepdims: bool, ord: Any) -> Any:
     return NUMPY_KERNELS["vector_norm"](x, axis=axis, keepdims=keepdims, ord=ord)
 
 
-_NAMES = ("log_cosh_loss", "lu_solve", "rsqrt", "soft_shrink", "solve_triangular")
+_NAMES = ("log_cosh_loss", "lu_solve", "rsqrt", "soft_shrink", "solve_triangular", "threshold")
 #: What the compiled kernels hand calls over to.
 FALLBACKS: dict[str, Kernel] = {
     **{name: _aligned(name) for name in _NAMES},

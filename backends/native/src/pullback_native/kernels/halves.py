@@ -57,7 +57,7 @@ _STATISTICS = {"layer_norm": 2, "rms_norm": 1}
 #: Elements of a piece, and of a row that is not shorter than a vector.
 _PIECE, _SHORT_ROW = 1 << 14, 12
 #: Ops whose kernel is NumPy's of float32: of both 16-bit floats, and of float16 alone.
-OF_NUMPY = ("reciprocal", "atan2", "count_nonzero")
+OF_NUMPY = ("atan2", "count_nonzero")
 #: Ops that combine elements with others at some positions.
 SCATTERS = ("scatter_add", "scatter_multiply")
 OF_FLOAT16 = ("argmax", "argmin", "any", "all")
