@@ -10,6 +10,8 @@
 
 #define MOST 24 /* arrays of a program, inputs of a call, arguments */
 #define MOST_AXES 8
+#define MOST_LOST                                                                                  \
+    8 /* calls in turn whose kernels ran in vain: the program's code runs them again */
 
 /* An argument of the call: a tensor, the same object as an earlier one, or an object. */
 typedef struct {
@@ -45,7 +47,7 @@ typedef struct {
     PyObject *known; /* the settings that it is made for */
     PyObject *parts; /* keeps alive all that the rest refers to */
     PyObject *device, *constants;
-    int arguments, outsides, states, steps, places, results;
+    int arguments, outsides, states, steps, places, results, lost;
     enum { ONE, TUPLE, CONSTANT } kind; /* of the result */
     int *result;                        /* the places of the results */
     Expected *expected;
@@ -199,7 +201,7 @@ static PyObject *result_of(const Direct *direct, PyObject **arrays) {
 }
 
 /* The result; NULL without an error for a call that the program's own code is to do. */
-static PyObject *attempt(const Direct *direct, PyObject *const *x, PyObject **arrays) {
+static PyObject *attempt(Direct *direct, PyObject *const *x, PyObject **arrays) {
     if (!is_quiet() || *slot(settings, now_at) != *slot(direct->known, known_now_at))
         return NULL;
     for (int i = 0; i < direct->arguments; i++)
@@ -214,17 +216,20 @@ static PyObject *attempt(const Direct *direct, PyObject *const *x, PyObject **ar
         if (!arrays[state->place])
             return NULL;
     }
+    direct->lost += direct->steps > 0;
     for (int i = 0; i < direct->steps; i++)
         if (!make(direct, direct->step + i, arrays))
             return NULL;
-    return result_of(direct, arrays);
+    PyObject *y = result_of(direct, arrays);
+    direct->lost = y ? 0 : direct->lost;
+    return y;
 }
 
 static PyObject *direct_call(PyObject *self, PyObject *const *x, size_t flags, PyObject *names) {
     Direct *direct = (Direct *)self;
     PyObject *arrays[MOST] = {NULL}, *y = NULL;
     Py_INCREF(self); /* while a kernel runs, the function may get something else to call */
-    if (!names && PyVectorcall_NARGS(flags) == direct->arguments) {
+    if (!names && PyVectorcall_NARGS(flags) == direct->arguments && direct->lost < MOST_LOST) {
         y = attempt(direct, x, arrays);
         for (int i = 0; i < direct->places; i++)
             Py_XDECREF(arrays[i]);

@@ -61,7 +61,46 @@ FUNCTIONS = {
     "a builtin function": lambda x: abs(x),
     "a list of inputs": lambda x: pb.concat([x, x * 2, pb.stack([x])[0]], axis=0),
     "several results": lambda x: pb.top_k(x, 2)[0],
+    "a last call that changes nothing": lambda x: pb.reshape(pb.exp(x), (6,)),
+    "a result of such calls": lambda x: (pb.exp(x).astype("float32") * 1, pb.reshape(x, x.shape)),
+    "a long body": lambda x: pb.sparsemax(x),
 }
+
+
+def runs_of_programs(call):
+    """How often the code of a program runs in a call."""
+    runs = []
+
+    def seen(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith("<pullback captured"):
+            runs.append(frame.f_code.co_name)
+
+    sys.setprofile(seen)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(runs)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_code_of_the_program_does_not_run(name):
+    x = pb.asarray(X)
+    function = captured(FUNCTIONS[name], x)
+    assert is_direct(function)
+    assert runs_of_programs(lambda: function(x)) == 0
+
+
+def test_calls_that_fail_again_and_again():
+    """From some on the program's code makes all calls: each was made twice."""
+    x, good, bad = pb.asarray(X), pb.asarray([1, 2]), pb.asarray([1, 99])
+    function = captured(lambda x, i: pb.take(pb.exp(x), i), x, good)
+    assert runs_of_programs(lambda: function(x, good)) == 0
+    for _ in range(20):
+        with pytest.raises(errors.IndexingError, match="99"):
+            function(x, bad)
+    assert same(function(x, good), pb.exp(x)[1:3])
+    assert runs_of_programs(lambda: function(x, good)) == 1
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

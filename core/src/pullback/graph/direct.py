@@ -122,8 +122,10 @@ class _Parts:
 
     def _results(self, returned: Returned) -> tuple[tuple[int, ...], int]:
         result = returned.structure.items[0]
+        # Those of the graph: of a call that a pass has left out it has another value.
+        outputs = self._graph.outputs
         if type(result) is ResultTensor:
-            return (self._operand(returned.outputs[result.position]),), _TENSOR_RESULT
+            return (self._operand(outputs[result.position]),), _TENSOR_RESULT
         if type(result) is HostNumber:
             raise Unsuited
         if type(result) is not ResultItems:
@@ -131,7 +133,7 @@ class _Parts:
         items = result.items
         if type(result.template) is not tuple or {*map(type, items)} - {ResultTensor}:
             raise Unsuited
-        return tuple(self._operand(returned.outputs[x.position]) for x in items), _TUPLE
+        return tuple(self._operand(outputs[x.position]) for x in items), _TUPLE
 
     def _arguments(self, signature: Signature, names: Sequence[str]) -> tuple[Any, ...]:
         arguments, tensors, positions = [], iter(names), {}
