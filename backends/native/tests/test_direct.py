@@ -68,7 +68,7 @@ FUNCTIONS = {
 
 
 def runs_of_programs(call):
-    """How often the code of a program runs in a call."""
+    """The number of times that the code of a program runs in a call."""
     runs = []
 
     def seen(frame, event, _):
