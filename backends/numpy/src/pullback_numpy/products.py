@@ -50,8 +50,9 @@ def _fit_doubles(x1: Array, x2: Array) -> bool:
     if not x1.size or not x2.size:
         return False
     # By Python's numbers, which do not overflow.
-    largest = [max(int(x.max()), -int(x.min())) for x in (x1, x2)]
-    return largest[0] * largest[1] * x1.shape[-1] < 1 << 53
+    first, second = (max(int(x.max()), -int(x.min())) for x in (x1, x2))
+    terms: int = x1.shape[-1]
+    return first * second * terms < 1 << 53
 
 
 def _with_vector(x1: Array, x2: Array) -> Any:
