@@ -224,6 +224,19 @@ static inline int same_shape(PyObject *x, PyObject *y) {
                                 PyArray_NDIM(as_array(x)));
 }
 
+/* True if an array of a tensor or a variable has so many references, that of its owner and those of
+ * the caller, and its memory is its own. All others who can look at the memory have a reference:
+ * tensors, views, buffers, capsules, tapes. */
+static inline int is_owners_alone(PyObject *array, Py_ssize_t references) {
+#ifdef Py_GIL_DISABLED
+    (void)array, (void)references;
+    return 0;
+#else
+    return Py_REFCNT(array) <= references && !PyArray_BASE(as_array(array))
+        && PyArray_CHKFLAGS(as_array(array), NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE);
+#endif
+}
+
 /* Positions along an axis, of 32 or 64 bits. */
 typedef struct {
     const void *at;

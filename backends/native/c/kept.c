@@ -62,18 +62,12 @@ void forget_strips(PyObject *array) {
 }
 
 /* True if nobody but the owner, the program and these strips has the array. */
-static int is_owners_alone(const Kept *kept, PyObject *array) {
-#ifdef Py_GIL_DISABLED
-    (void)kept, (void)array;
-    return 0;
-#else
+static int has_its_own(const Kept *kept, PyObject *array) {
     PyObject *now = PyObject_GetAttr(kept->owner, owners_array);
     int same = now == array;
     PyErr_Clear();
     Py_XDECREF(now);
-    return same && Py_REFCNT(array) <= OWN_REFERENCES && !PyArray_BASE(as_array(array))
-        && PyArray_CHKFLAGS(as_array(array), NPY_ARRAY_OWNDATA);
-#endif
+    return same && is_owners_alone(array, OWN_REFERENCES);
 }
 
 /* Copies an array, its last axis as columns; without memory there are no strips. */
@@ -112,7 +106,7 @@ static PyObject *strips_of(Kept *kept, PyObject *array) {
     if (!kept->strips && ++kept->calls >= OFTEN && is_plain(array) && size(array)) {
         kept->calls = OFTEN;
         share_strips(kept, array);
-        if (!kept->strips && is_owners_alone(kept, array))
+        if (!kept->strips && has_its_own(kept, array))
             make_strips(kept, array);
     }
     return Py_XNewRef(kept->strips);

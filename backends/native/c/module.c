@@ -168,6 +168,10 @@ UPDATES(DECLARE)
 PyObject *matmul_by_strips(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names);
 PyObject *linear_by_strips(PyObject *module, PyObject *const *x, Py_ssize_t count, PyObject *names);
 
+/* In writing.c. */
+PyObject *write_part(PyObject *module, PyObject *const *x, Py_ssize_t count);
+PyObject *write_rows(PyObject *module, PyObject *const *x, Py_ssize_t count);
+
 #define IN_PLACE(name)                                                                             \
     {#name "_in_place", (PyCFunction)(void (*)(void))name##_in_place,                              \
      METH_FASTCALL | METH_KEYWORDS, NULL},
@@ -179,6 +183,8 @@ PyObject *linear_by_strips(PyObject *module, PyObject *const *x, Py_ssize_t coun
 static PyMethodDef methods[] = {
     KERNELS(METHOD) UPDATES(IN_PLACE) BY_STRIPS(matmul) BY_STRIPS(linear){
         "run", (PyCFunction)(void (*)(void))run_by_name, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"write_part", (PyCFunction)(void (*)(void))write_part, METH_FASTCALL, NULL},
+    {"write_rows", (PyCFunction)(void (*)(void))write_rows, METH_FASTCALL, NULL},
     {"empty", empty, METH_O, NULL},
     {"prepare", prepare, METH_VARARGS, NULL},
     {"use", use, METH_VARARGS, NULL},

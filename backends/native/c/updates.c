@@ -146,18 +146,6 @@ UPDATE(adam)
 
 /* In place: into the arrays of variables. ------------------------------------------------------ */
 
-/* True if nobody but a variable and this function has an array, and its memory is its own. All
- * others who can look at the memory have a reference: tensors, views, buffers, capsules, tapes. */
-static int is_ours(PyObject *array) {
-#ifdef Py_GIL_DISABLED
-    (void)array;
-    return 0;
-#else
-    return Py_REFCNT(array) == 2 && !PyArray_BASE(as_array(array))
-        && PyArray_CHKFLAGS(as_array(array), NPY_ARRAY_OWNDATA | NPY_ARRAY_WRITEABLE);
-#endif
-}
-
 /* The new array i of what a kernel of NumPy has made; NULL with an error for anything else. */
 static PyObject *made_array(PyObject *made, const Update *update, int i) {
     PyObject *array = made;
@@ -225,7 +213,7 @@ static PyObject *in_place(const Update *update, PyObject *const *x, Py_ssize_t c
         for (int i = 0; i < update->changed && !failed; i++) {
             old[i] = new[i] = data(held[i]);
             forget_strips(held[i]);
-            if (!is_ours(held[i])) {
+            if (!is_owners_alone(held[i], 2)) {
                 made[i] = new_like(held[i]);
                 failed = !made[i];
                 new[i] = failed ? NULL : data(made[i]);

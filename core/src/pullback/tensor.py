@@ -352,6 +352,8 @@ class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
     def __setitem__(self, key: Any, value: TensorLike) -> None:
         """Writes `value` at a key: the handle gets a new array and node, all others keep theirs.
 
+        The array may be the old one with new contents where nothing else refers to it.
+
         Raises:
             InputValueError: for a view (by basic indexing, `reshape`, `flip`, ...) of a tensor in
                 use, which the write would not reach. Write into that one, or into a copy.
@@ -359,6 +361,8 @@ class Tensor(ArrayMethods, OperatorMethods, metaclass=TensorType):
         if self._base is not None:
             refuse_write(self)
         result = OPERATORS.set_item(self, key, value)
+        if result is self:
+            return  # written into its array, which nobody else has
         if result._device is not self._device:
             raise Break(
                 "assigns parts of a tensor that was made outside",

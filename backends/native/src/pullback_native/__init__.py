@@ -12,6 +12,7 @@ from pullback_native.fusion import FUSIBLE, fuse
 from pullback_native.instructions import INSTRUCTION_SETS, INSTRUCTIONS, VARIABLE
 from pullback_native.kept import KEEPS
 from pullback_native.kernels import FALLBACKS, KERNELS, halves
+from pullback_native.kernels.assignment import IN_PLACE
 from pullback_native.kernels.halves import IN_FLOAT32, function_in_float32, in_float32
 from pullback_numpy import threads
 from pullback_numpy.kernels import KERNELS as NUMPY_KERNELS
@@ -93,8 +94,8 @@ DTYPES: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         (
             "argwhere", "concat", "logical_and", "logical_not", "logical_or", "logical_xor", "pad",
-            "random_bits", "random_normal", "random_uniform", "stack", "take_along_axis", "tril",
-            "triu",
+            "random_bits", "random_normal", "random_uniform", "scatter_update", "stack",
+            "strided_update", "take_along_axis", "tril", "triu",
         ),
         None,
     ),
@@ -118,7 +119,7 @@ def pullback_register_kernels(register: Callable[..., None]) -> None:
     if _NUMPY_LEADS:
         compiled["pow"] = halves.large_in_float32("pow", compiled["pow"])
     for name, kernel in (compiled | KERNELS).items():
-        in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", None)
+        in_place = getattr(_native, f"{name.removesuffix('_update')}_in_place", IN_PLACE.get(name))
         dtypes = DTYPES.get(name, ("float32",))
         if dtypes is None or dtypes:
             register(name, kernel, dtypes=dtypes, in_place=in_place, keep=KEEPS.get(name))

@@ -105,6 +105,12 @@ def prepare(
 def use(name: str = ..., /) -> str:
     """Takes the loops of an instruction set; without a name, the best of this processor."""
 
+def write_part(tensor: Any, value: npt.NDArray[Any], key: Any, /) -> bool:
+    """tensor[key] = value in the tensor's own array; False where that takes a copy."""
+
+def write_rows(tensor: Any, positions: npt.NDArray[Any], values: npt.NDArray[Any], /) -> bool:
+    """The same at positions along the first axis."""
+
 def sgd_in_place(
     p: Any, g: npt.NDArray[Any], rate: npt.NDArray[Any], /, *, weight_decay: float
 ) -> None:

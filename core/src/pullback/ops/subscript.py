@@ -18,6 +18,8 @@ from pullback import dtypes, errors
 from pullback._dispatch.arguments import rename
 from pullback._dispatch.convert import as_tensor, constant, from_any, from_any_beside
 from pullback._dispatch.host_data import SCALAR_TYPES
+from pullback._dispatch.plan import keyed_by_first
+from pullback._dispatch.recording import RECORDING
 from pullback._operators import OPERATORS
 from pullback._views import base_of
 from pullback.ops.creation import full
@@ -28,11 +30,13 @@ from pullback.ops.searching import argwhere
 from pullback.ops.selection import where
 from pullback.ops.slicing import sliced_shape, strided_slice, strided_update
 from pullback.shapes import Shape, broadcast_shapes, size_of
+from pullback.spec import OPS, Op
 from pullback.tensor import Tensor, TensorLike
 
 __all__: list[str] = []
 
 _EVERYTHING = slice(None)
+_PART, _ROWS = OPS["strided_update"], OPS["scatter_update"]
 
 
 class SubscriptPlan(NamedTuple):
@@ -139,6 +143,7 @@ def _without_tensors(key: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | No
 
 
 def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
+    """x with a value at a key: a new tensor, or x itself if its array has been written into."""
     basic = _without_tensors(key if type(key) is tuple else (key,), x.shape)
     if basic is None:
         written = _set_along_one(x, key, value)
@@ -150,6 +155,8 @@ def _set(x: Tensor, key: Any, value: TensorLike) -> Tensor:
         ndim = len(sliced_shape(x.shape, whole))
         plain = type(value) in SCALAR_TYPES
         value = value if plain else _trimmed(from_any_beside(value, x), ndim)
+        if _writes(_PART, x, value, key=whole):
+            return x
         try:
             return strided_update(x, value, key=whole)
         except errors.PullbackError as error:
@@ -187,6 +194,39 @@ def _set_along_one(x: Tensor, key: Any, value: TensorLike) -> Tensor | None:
     return written if merged is x else reshape(written, x.shape)
 
 
+def _writes(op: Op, x: Tensor, *values: Any, **attributes: Any) -> bool:
+    """Does what an op does in the array of x, if nothing is recorded and the backend can.
+
+    False where the op has to be called; a call that fails here says what is wrong there.
+    """
+    device, dtype = x._device, x._array.dtype
+    if RECORDING.count:
+        return False
+    inputs = []
+    for value in values:
+        if type(value) is not Tensor:
+            value = op.scalars.get((value or repr(value), type(value), device, dtype))
+        if value is None or value._device is not device:
+            return False
+        inputs.append(value._array)
+    if inputs[-1].dtype is not dtype:
+        return False
+    key = dtype if keyed_by_first(op) else (dtype, *[array.dtype for array in inputs])
+    try:
+        kernel = device.tables[op.index][key]
+    except LookupError:  # before the first call
+        return False
+    update = device.backend.in_place(op.name, kernel)
+    if update is None:
+        return False
+    try:
+        update(x, *inputs, **attributes)
+    except Exception:
+        return False
+    x._node = None
+    return True
+
+
 def _scattered(x: Tensor, index: Tensor, values: Tensor, axis: int) -> Tensor:
     """x with values, which are broadcast, at indices along an axis.
 
@@ -205,6 +245,8 @@ def _scattered(x: Tensor, index: Tensor, values: Tensor, axis: int) -> Tensor:
                 f"x[...] = value: a value of shape {values.shape} does not broadcast to {target}"
             )
         values = broadcast_to(values, target)
+    if _writes(_ROWS, x, index, values, axis=axis):
+        return x
     return scatter_update(x, index, values, axis=axis)
 
 

@@ -444,7 +444,8 @@ class Backend:
 
         It is called with the inputs of the kernel, but for the parameter and its slots with objects
         that have their native arrays in `_array`. It gives each of them its new array, which may be
-        the old one with new contents if nobody else refers to that.
+        the old one with new contents if nobody else refers to that. The kernels of `strided_update`
+        and `scatter_update` may have such a function too, for a tensor: `x[key] = value`.
         """
         entry = self._entry(op_name, kernel)
         return None if entry is None else entry.in_place

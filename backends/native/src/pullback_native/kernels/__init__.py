@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.plugins.records import Kernel
 from pullback_native.kernels import (
+    assignment,
     attention,
     channels,
     convolution,
@@ -18,6 +19,7 @@ from pullback_native.kernels import (
 )
 
 KERNELS: dict[str, Kernel] = {
+    **assignment.KERNELS,
     **attention.KERNELS,
     **convolution.KERNELS,
     **declining.KERNELS,
