@@ -7,24 +7,20 @@ static ptrdiff_t end_of(ptrdiff_t row, long k, ptrdiff_t columns) {
     return end < 0 ? 0 : end > columns ? columns : end;
 }
 
-/* x with zeros above diagonal k, or below it; NULL without an error where NumPy has to do it. */
-static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObject *names) {
-    PyObject *number = attribute(x, count, names, "k");
-    if (count != 1 || !number || !PyArray_CheckExact(x[0]) || !PyArray_ISBEHAVED_RO(as_array(x[0]))
-        || PyArray_NDIM(as_array(x[0])) < 2
-        || !(PyArray_ISNUMBER(as_array(x[0])) || PyArray_ISBOOL(as_array(x[0]))
-             || PyArray_TYPE(as_array(x[0])) == bfloat16))
-        return NULL;
-    int overflow, ndim = PyArray_NDIM(as_array(x[0]));
-    long k = PyLong_AsLongAndOverflow(number, &overflow);
-    ptrdiff_t rows = PyArray_DIM(as_array(x[0]), ndim - 2);
-    ptrdiff_t columns = PyArray_DIM(as_array(x[0]), ndim - 1);
-    ptrdiff_t item = PyArray_ITEMSIZE(as_array(x[0])), all = columns ? size(x[0]) / columns : 0;
-    if (overflow || k < -PY_SSIZE_T_MAX / 4 || k > PY_SSIZE_T_MAX / 4)
-        return NULL;
-    PyObject *y =
-        new_array_of(PyArray_TYPE(as_array(x[0])), item, ndim, PyArray_DIMS(as_array(x[0])));
-    PyObject *plain = y ? plain_copy(x[0]) : NULL;
+/* x with its last two axes exchanged. */
+static PyObject *transposed(PyObject *x) {
+    int ndim = PyArray_NDIM(as_array(x));
+    return PyArray_SwapAxes(as_array(x), ndim - 2, ndim - 1);
+}
+
+/* x with zeros above diagonal k, or below it. */
+static PyObject *triangle_of(PyObject *x, int lower, long k) {
+    int ndim = PyArray_NDIM(as_array(x));
+    ptrdiff_t rows = PyArray_DIM(as_array(x), ndim - 2);
+    ptrdiff_t columns = PyArray_DIM(as_array(x), ndim - 1);
+    ptrdiff_t item = PyArray_ITEMSIZE(as_array(x)), all = columns ? size(x) / columns : 0;
+    PyObject *y = new_array_of(PyArray_TYPE(as_array(x)), item, ndim, PyArray_DIMS(as_array(x)));
+    PyObject *plain = y ? plain_copy(x) : NULL;
     if (!plain) {
         Py_XDECREF(y);
         return NULL;
@@ -47,6 +43,30 @@ static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObj
     if (held)
         PyEval_RestoreThread(held);
     Py_DECREF(plain);
+    return y;
+}
+
+/* The same for a call; NULL without an error where NumPy has to do it. */
+static PyObject *triangle(int lower, PyObject *const *x, Py_ssize_t count, PyObject *names) {
+    PyObject *number = attribute(x, count, names, "k");
+    if (count != 1 || !number || !PyArray_CheckExact(x[0]) || !PyArray_ISBEHAVED_RO(as_array(x[0]))
+        || PyArray_NDIM(as_array(x[0])) < 2
+        || !(PyArray_ISNUMBER(as_array(x[0])) || PyArray_ISBOOL(as_array(x[0]))
+             || PyArray_TYPE(as_array(x[0])) == bfloat16))
+        return NULL;
+    int overflow;
+    long k = PyLong_AsLongAndOverflow(number, &overflow);
+    if (overflow || k < -PY_SSIZE_T_MAX / 4 || k > PY_SSIZE_T_MAX / 4)
+        return NULL;
+    PyObject *turned = PyArray_ISCARRAY_RO(as_array(x[0])) ? NULL : transposed(x[0]), *y = NULL;
+    if (turned && PyArray_ISCARRAY_RO(as_array(turned))) {
+        PyObject *other = triangle_of(turned, !lower, -k);
+        y = other ? transposed(other) : NULL;
+        Py_XDECREF(other);
+    } else if (!PyErr_Occurred()) {
+        y = triangle_of(x[0], lower, k);
+    }
+    Py_XDECREF(turned);
     return y;
 }
 

@@ -312,15 +312,21 @@ def leaves(value: Any) -> list[Array]:
 
 
 def outcome(kernel: Kernel, inputs: list[Any], attributes: dict[str, Any]) -> Outcome:
-    """The arrays that a call returns, or the type of its exception."""
+    """The arrays that a call returns, or the type of its exception or of what declines it."""
     try:
-        return leaves(kernel(*inputs, **attributes))
+        result = kernel(*inputs, **attributes)
+        return type(result) if result is NotImplemented else leaves(result)
     except Exception as error:
         return type(error)
 
 
 def difference(ours: Outcome, theirs: Outcome, kind: str) -> str:
-    """A description of the difference between two results; "" if there is none."""
+    """A description of the difference between two results; "" if there is none.
+
+    A call that a kernel declines is made by the op's body: there is nothing to compare.
+    """
+    if type(NotImplemented) in (ours, theirs):
+        return ""
     if isinstance(ours, type) or isinstance(theirs, type):
         return "" if ours is theirs else f"{ours} beside {theirs}"
     if [(a.shape, a.dtype) for a in ours] != [(b.shape, b.dtype) for b in theirs]:
