@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ def narrow(value):
 def shortened(kernel):
     """A kernel whose positions are int32, as those of a library without int64."""
 
+    @functools.wraps(kernel)
     def short(*inputs, **attributes):
         result = kernel(*inputs, **attributes)
         return result if result is NotImplemented else narrow(result)
@@ -48,7 +50,10 @@ class Short(NumPyBackend):
         for kind, held in NumPyBackend.dtypes.items()
         if kind not in (pb.int64, pb.uint64)
     }
-    kernels: ClassVar = {name: shortened(one) for name, one in NumPyBackend.kernels.items()}
+    #: Without those of an op whose body computes positions too.
+    kernels: ClassVar = {
+        name: shortened(one) for name, one in NumPyBackend.kernels.items() if name != "lu_solve"
+    }
 
 
 SLOW = "grid_sample,scatter_max,lu_solve"
