@@ -458,3 +458,20 @@ def test_case_has_a_readable_name():
     assert str(multiply("float32")) == "multiply[[3,4]x[3,4],float32]"
     named = Case(OPS["multiply"], None, Sample((A, B), note="plain"), CPU, None)
     assert str(named) == "multiply[plain]"
+
+
+def test_a_complex_number_beyond_the_range_is_not_finite():
+    """A part may be NaN, as of a product of what overflowed; real numbers have their infinity."""
+    beyond, bound = np.array([1e46 + 1e46j]), np.zeros(1)
+    for parts in ((np.inf, np.inf), (np.nan, np.nan), (np.inf, np.nan)):
+        found = np.array([complex(*parts)], np.complex64)
+        near("x", found, beyond, bound, pb.complex64, "the result")
+    for found in (1.0, 3e38 + 0j):
+        given = np.array([found], np.complex64)
+        with pytest.raises(ConformanceError):
+            near("x", given, beyond, bound, pb.complex64, "the result")
+    nan = np.array([np.nan + 0j], np.complex64)
+    with pytest.raises(ConformanceError, match="NaN"):
+        near("x", nan, np.array([1.0 + 0j]), bound, pb.complex64, "the result")
+    with pytest.raises(ConformanceError, match="NaN"):
+        near("x", nan.real, np.array([1e46]), bound, pb.float32, "the result")
