@@ -224,6 +224,9 @@ static inline int same_shape(PyObject *x, PyObject *y) {
                                 PyArray_NDIM(as_array(x)));
 }
 
+/* The name "_array", under which tensors and variables have their arrays; made in module.c. */
+extern PyObject *array_name;
+
 /* True if an array of a tensor or a variable has so many references, that of its owner and those of
  * the caller, and its memory is its own. All others who can look at the memory have a reference:
  * tensors, views, buffers, capsules, tapes. */

@@ -37,15 +37,10 @@ static PyObject *reversed(PyObject *y, int axis) {
  * no array in C order either. */
 static PyObject *as_it_lies(PyObject *x, int axis, npy_intp *order) {
     int ndim = PyArray_NDIM(as_array(x)), reverse;
-    for (int i = 0; i < ndim; i++) {
-        int place = i;
-        for (; place
-               && llabs(PyArray_STRIDE(as_array(x), order[place - 1]))
-                      < llabs(PyArray_STRIDE(as_array(x), i));
-             place--)
-            order[place] = order[place - 1];
-        order[place] = i;
-    }
+    npy_stride_sort_item sorted[NPY_MAXDIMS];
+    PyArray_CreateSortedStridePerm(ndim, PyArray_STRIDES(as_array(x)), sorted);
+    for (int i = 0; i < ndim; i++)
+        order[i] = sorted[i].perm;
     PyArray_Dims dims = {order, ndim};
     PyObject *view = PyArray_Transpose(as_array(x), &dims);
     for (int i = 0; view && i < ndim; i++)

@@ -10,8 +10,8 @@
 
 #define MOST 24 /* arrays of a program, inputs of a call, arguments */
 #define MOST_AXES 8
-#define MOST_LOST                                                                                  \
-    8 /* calls in turn whose kernels ran in vain: the program's code runs them again */
+/* Calls in turn whose kernels ran in vain: the program's code runs them again, and later ones. */
+#define MOST_LOST 8
 
 /* An argument of the call: a tensor, the same object as an earlier one, or an object. */
 typedef struct {
@@ -58,7 +58,7 @@ typedef struct {
 
 static PyTypeObject *direct_type, *tensor_type;
 /* Of the framework: what counts tapes, the settings, and the node of results while tapes record. */
-static PyObject *recording, *settings, *recorded_node, *array_name, *zero;
+static PyObject *recording, *settings, *recorded_node, *zero;
 static Py_ssize_t array_at, device_at, base_at, node_at, count_at, now_at, known_now_at;
 
 static PyObject **slot(PyObject *object, Py_ssize_t offset) {
@@ -425,8 +425,6 @@ static PyMethodDef methods[] = {{"direct", make_direct, METH_VARARGS, NULL}, {NU
 
 int add_direct(PyObject *module) {
     if (!zero && !(zero = PyLong_FromLong(0)))
-        return -1;
-    if (!array_name && !(array_name = PyUnicode_InternFromString("_array")))
         return -1;
     if (!direct_type && !(direct_type = (PyTypeObject *)PyType_FromSpec(&spec)))
         return -1;

@@ -60,7 +60,7 @@ NUMBER64(celu, a > 0.0 ? a : expm1_64(at_most64(a, 0.0) / b) * b)
         _Pragma("omp simd reduction(| : any)")                                                     \
         for (ptrdiff_t i = from; i < to; i++) {                                                    \
             y[i] = near(x[i]);                                                                     \
-            any |= !(fabs((double)x[i]) <= MOST_ANGLE);                                            \
+            any |= fabs((double)x[i]) > MOST_ANGLE;                                                \
         }                                                                                          \
         for (ptrdiff_t i = from; any && i < to; i++)                                               \
             if (fabs((double)x[i]) > MOST_ANGLE)                                                   \

@@ -4,10 +4,29 @@
 
 enum { LARGER, SMALLER, PRODUCT, SUM };
 
-/* Takes the larger or the smaller of an element and of each row that goes to it, where NaN is kept,
- * and taken; or their product or sum. 0 for an index that is out of range. U is the type of results
- * without a sign: what overflows is cut. */
-#define COMBINING(name, R, T, U)                                                                   \
+/* An element of numbers and one that goes to it: the larger or the smaller one, where NaN is kept
+ * and taken; their product or sum. U is the type of results without a sign: what overflows is cut.
+ */
+#define OF_NUMBERS(T, U)                                                                           \
+    (how == PRODUCT                                 ? (T)((U)a * (U)b)                             \
+     : how == SUM                                   ? (T)((U)a + (U)b)                             \
+     : (a != a) | (how == LARGER ? a >= b : a <= b) ? a                                            \
+                                                    : b)
+
+/* A number whose order is that of 16-bit floats by their bits; both zeros are one. */
+static inline int order_of(uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits; }
+
+/* The same extreme of 16-bit floats, whose NaN have bits above those of infinity. */
+static inline uint16_t extreme_half(uint16_t a, uint16_t b, int how, uint16_t infinity) {
+    int first = order_of(a), second = order_of(b);
+    int wins = how == LARGER ? second > first : second < first;
+    wins |= (b & 0x7fff) > infinity;
+    return wins & ((a & 0x7fff) <= infinity) ? b : a;
+}
+
+/* Makes of each element and of each row that goes to it what is `joined` of them; 0 for an index
+ * that is out of range. */
+#define COMBINING(name, R, T, joined)                                                              \
     static int combine_##name(const R *row, const Indices *ids, ptrdiff_t outer, ptrdiff_t size,   \
                               ptrdiff_t inner, int how, T *y) {                                    \
         for (ptrdiff_t item = 0; item < outer; item++, y += size * inner)                          \
@@ -19,53 +38,27 @@ enum { LARGER, SMALLER, PRODUCT, SUM };
                 T *own = y + id * inner;                                                           \
                 for (ptrdiff_t at = 0; at < inner; at++) {                                         \
                     T a = own[at], b = (T)row[at];                                                 \
-                    int stays = (a != a) | (how == LARGER ? a >= b : a <= b);                      \
-                    own[at] = how == PRODUCT ? (T)((U)a * (U)b)                                    \
-                            : how == SUM     ? (T)((U)a + (U)b)                                    \
-                            : stays          ? a                                                   \
-                                             : b;                                                  \
+                    own[at] = joined;                                                              \
                 }                                                                                  \
             }                                                                                      \
         return 1;                                                                                  \
     }
-COMBINING(float, float, float, float)
-COMBINING(widened, float, double, double)
-COMBINING(double, double, double, double)
-COMBINING(int32_t, int32_t, int32_t, uint32_t)
-COMBINING(int64_t, int64_t, int64_t, uint64_t)
-
-/* A number whose order is that of 16-bit floats by their bits; both zeros are one. */
-static inline int order_of(uint16_t bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits; }
-
-/* The larger or the smaller ones of 16-bit floats, whose NaN have bits above those of infinity. */
-static int extremes_of_halves(const uint16_t *row, const Indices *ids, ptrdiff_t outer,
-                              ptrdiff_t size, ptrdiff_t inner, int how, uint16_t infinity,
-                              uint16_t *y) {
-    for (ptrdiff_t item = 0; item < outer; item++, y += size * inner)
-        for (ptrdiff_t i = 0; i < ids->count; i++, row += inner) {
-            ptrdiff_t id = index_of(ids, i);
-            id += id < 0 ? size : 0;
-            if (id < 0 || id >= size)
-                return 0;
-            uint16_t *own = y + id * inner;
-            for (ptrdiff_t at = 0; at < inner; at++) {
-                uint16_t a = own[at], b = row[at];
-                int first = order_of(a), second = order_of(b);
-                int wins = how == LARGER ? second > first : second < first;
-                wins |= (b & 0x7fff) > infinity;
-                own[at] = wins & ((a & 0x7fff) <= infinity) ? b : a;
-            }
-        }
-    return 1;
-}
+COMBINING(float, float, float, OF_NUMBERS(float, float))
+COMBINING(widened, float, double, OF_NUMBERS(double, double))
+COMBINING(double, double, double, OF_NUMBERS(double, double))
+COMBINING(int32_t, int32_t, int32_t, OF_NUMBERS(int32_t, uint32_t))
+COMBINING(int64_t, int64_t, int64_t, OF_NUMBERS(int64_t, uint64_t))
+COMBINING(float16, uint16_t, uint16_t, extreme_half(a, b, how, 0x7c00))
+COMBINING(bfloat16, uint16_t, uint16_t, extreme_half(a, b, how, 0x7f80))
 
 /* Combines rows into y, which is of their type, or of float64 where they are of float32. */
 static int combine(PyObject *rows, const Indices *ids, ptrdiff_t outer, ptrdiff_t size,
                    ptrdiff_t inner, int how, PyObject *y) {
     int type = PyArray_TYPE(as_array(rows));
-    if (PyArray_ITEMSIZE(as_array(rows)) == 2)
-        return extremes_of_halves(data(rows), ids, outer, size, inner, how,
-                                  type == NPY_HALF ? 0x7c00 : 0x7f80, data(y));
+    if (type == NPY_HALF)
+        return combine_float16(data(rows), ids, outer, size, inner, how, data(y));
+    if (type == bfloat16)
+        return combine_bfloat16(data(rows), ids, outer, size, inner, how, data(y));
     if (type != PyArray_TYPE(as_array(y)))
         return combine_widened(data(rows), ids, outer, size, inner, how, data(y));
     return type == NPY_FLOAT  ? combine_float(data(rows), ids, outer, size, inner, how, data(y))

@@ -5,7 +5,7 @@
 
 /* Up to so many rows and columns they take less time than NumPy's products of blocks. */
 #define MOST_SIDE 128
-/* Matrices of fewer rows or columns are eliminated a column at a time, in short vectors. */
+/* Matrices of fewer rows or columns take less time in the shortest vectors, and in one thread. */
 #define FEW_COLUMNS 40
 /* Nanoseconds of a multiplication. */
 #define TERM 0.4
@@ -19,34 +19,6 @@ static int is_matrices(PyObject *x) {
 }
 
 #define MATRIX_FUNCTIONS(T)                                                                        \
-    /* Gaussian elimination with partial pivoting, a column at a time. NaN is the largest pivot.   \
-     */                                                                                            \
-    static void factor_##T(T *x, int32_t *pivots, ptrdiff_t m, ptrdiff_t n) {                      \
-        for (ptrdiff_t j = 0; j < m && j < n; j++) {                                               \
-            ptrdiff_t pivot = j;                                                                   \
-            T most = (T)fabs((double)x[j * n + j]);                                                \
-            for (ptrdiff_t i = j + 1; i < m; i++) {                                                \
-                T one = (T)fabs((double)x[i * n + j]);                                             \
-                if (!(one <= most) && most == most)                                                \
-                    most = one, pivot = i;                                                         \
-            }                                                                                      \
-            pivots[j] = (int32_t)pivot;                                                            \
-            T *restrict row = x + j * n;                                                           \
-            if (pivot != j) {                                                                      \
-                T *restrict other = x + pivot * n;                                                 \
-                for (ptrdiff_t k = 0; k < n; k++) {                                                \
-                    T kept = row[k];                                                               \
-                    row[k] = other[k], other[k] = kept;                                            \
-                }                                                                                  \
-            }                                                                                      \
-            for (ptrdiff_t i = j + 1; i < m; i++) {                                                \
-                T *restrict below = x + i * n;                                                     \
-                T factor = below[j] = row[j] == 0 ? below[j] : below[j] / row[j];                  \
-                for (ptrdiff_t k = j + 1; k < n; k++)                                              \
-                    below[k] -= factor * row[k];                                                   \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
     static int are_finite_##T(const T *x, ptrdiff_t count) {                                       \
         int finite = 1;                                                                            \
         for (ptrdiff_t i = 0; i < count; i++)                                                      \
@@ -100,25 +72,18 @@ KERNEL(lu_factor) {
         ptrdiff_t items = size(lu) / (m * n);
         int is_single = PyArray_TYPE(as_array(lu)) == NPY_FLOAT;
         double cost = TERM * (double)m * (double)n * (double)least;
+        FactorsArgs args = {.x = data(lu), .pivots = data(pivots), .m = m, .n = n};
+        int loop = is_single ? LOOP_lu_float32 : LOOP_lu_float64;
         if (least < FEW_COLUMNS) {
             PyThreadState *held =
                 cost * (double)items > 10 * WORTH_THE_LOCK ? PyEval_SaveThread() : NULL;
-            int32_t *places = data(pivots);
-            for (ptrdiff_t item = 0; item < items; item++, places += least)
-                if (is_single)
-                    factor_float((float *)data(lu) + item * m * n, places, m, n);
-                else
-                    factor_double((double *)data(lu) + item * m * n, places, m, n);
+            loops_base[loop](0, items, &args);
             if (held)
                 PyEval_RestoreThread(held);
-        } else {
-            FactorsArgs args = {.x = data(lu), .pivots = data(pivots), .m = m, .n = n};
-            int loop = is_single ? LOOP_lu_float32 : LOOP_lu_float64;
-            if (run_loop(loop, &args, items, grain_of(cost), cost) < 0) {
-                Py_DECREF(lu);
-                Py_DECREF(pivots);
-                return NULL;
-            }
+        } else if (run_loop(loop, &args, items, grain_of(cost), cost) < 0) {
+            Py_DECREF(lu);
+            Py_DECREF(pivots);
+            return NULL;
         }
         int finite = is_single ? are_finite_float(data(lu), size(lu))
                                : are_finite_double(data(lu), size(lu));

@@ -36,8 +36,6 @@ typedef struct Kept {
 /* All there are. The GIL guards them. */
 static Kept *first;
 
-static PyObject *owners_array; /* "_array" */
-
 static int refers_to(PyObject *weak, PyObject *array) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject *target = NULL;
@@ -63,7 +61,7 @@ void forget_strips(PyObject *array) {
 
 /* True if nobody but the owner, the program and these strips has the array. */
 static int has_its_own(const Kept *kept, PyObject *array) {
-    PyObject *now = PyObject_GetAttr(kept->owner, owners_array);
+    PyObject *now = PyObject_GetAttr(kept->owner, array_name);
     int same = now == array;
     PyErr_Clear();
     Py_XDECREF(now);
@@ -192,8 +190,6 @@ static PyMethodDef methods[] = {{"kept", make_kept, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
 
 int add_kept(PyObject *module) {
-    if (!owners_array && !(owners_array = PyUnicode_InternFromString("_array")))
-        return -1;
     if (!kept_type && !(kept_type = (PyTypeObject *)PyType_FromSpec(&spec)))
         return -1;
     return PyModule_AddFunctions(module, methods);

@@ -5,6 +5,7 @@
 
 const Loop *loops = loops_base;
 int bfloat16 = -1;
+PyObject *array_name;
 
 static PyObject *fallbacks[KERNEL_COUNT];
 static PyObject *thread_count;
@@ -232,6 +233,8 @@ static int fill(PyObject *module) {
         return -1;
     }
     import_array1(-1);
+    if (!array_name && !(array_name = PyUnicode_InternFromString("_array")))
+        return -1;
     return add_loops(module) || add_fields(module) || add_kernels(module) || add_fused(module)
                 || add_kept(module) || add_direct(module) || add_chosen(module)
              ? -1

@@ -164,14 +164,14 @@ static PyObject *made_array(PyObject *made, const Update *update, int i) {
 
 /* Gives variables what NumPy's kernel makes: all of it, or none if that is not arrays. */
 static int by_numpy(const Update *update, PyObject *const *x, PyObject *const *inputs,
-                    Py_ssize_t count, PyObject *names, PyObject *attribute) {
+                    Py_ssize_t count, PyObject *names) {
     PyObject *arrays[MOST_CHANGED] = {NULL};
     PyObject *made = numpy_fallback(update->kernel, inputs, count, names);
     int failed = !made;
     for (int i = 0; i < update->changed && !failed; i++)
         failed = !(arrays[i] = made_array(made, update, i));
     for (int i = 0; i < update->changed && !failed; i++)
-        failed = PyObject_SetAttr(x[position(i)], attribute, arrays[i]);
+        failed = PyObject_SetAttr(x[position(i)], array_name, arrays[i]);
     release(update->changed, arrays);
     Py_XDECREF(made);
     return failed;
@@ -182,9 +182,6 @@ static int by_numpy(const Update *update, PyObject *const *x, PyObject *const *i
  * half written, and no handler of a signal runs. */
 static PyObject *in_place(const Update *update, PyObject *const *x, Py_ssize_t count,
                           PyObject *names) {
-    static PyObject *attribute;
-    if (!attribute && !(attribute = PyUnicode_InternFromString("_array")))
-        return NULL;
     Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
     if (count != update->inputs || all > MOST_INPUTS) {
         PyErr_Format(PyExc_TypeError, "an update takes %d inputs and its attributes, got %zd",
@@ -200,12 +197,12 @@ static PyObject *in_place(const Update *update, PyObject *const *x, Py_ssize_t c
     memcpy(inputs, x, (size_t)all * sizeof *x);
     int failed = 0;
     for (int i = 0; i < update->changed && !failed; i++) {
-        inputs[position(i)] = held[i] = PyObject_GetAttr(x[position(i)], attribute);
+        inputs[position(i)] = held[i] = PyObject_GetAttr(x[position(i)], array_name);
         failed = !held[i];
     }
     Args args;
     if (!failed && !are_plain(update, inputs, count)) {
-        failed = by_numpy(update, x, inputs, count, names, attribute);
+        failed = by_numpy(update, x, inputs, count, names);
     } else if (!failed) {
         update->numbers(&args, inputs, count, names);
         failed = PyErr_Occurred() != NULL;
@@ -224,7 +221,7 @@ static PyObject *in_place(const Update *update, PyObject *const *x, Py_ssize_t c
             pool_run(loops[update->loop], &args, size(x[1]), SLOTS_PIECE, threads);
         }
         for (int i = 0; i < update->changed && !failed; i++)
-            failed = made[i] && PyObject_SetAttr(x[position(i)], attribute, made[i]);
+            failed = made[i] && PyObject_SetAttr(x[position(i)], array_name, made[i]);
     }
     release(update->changed, held);
     release(update->changed, made);

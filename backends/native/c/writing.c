@@ -63,10 +63,7 @@ static int are_alike(PyObject *x, PyObject *y) {
 
 /* The array of a tensor; NULL with an error for what is none. */
 static PyObject *array_of(PyObject *tensor) {
-    static PyObject *attribute;
-    if (!attribute && !(attribute = PyUnicode_InternFromString("_array")))
-        return NULL;
-    PyObject *array = PyObject_GetAttr(tensor, attribute);
+    PyObject *array = PyObject_GetAttr(tensor, array_name);
     if (array && !PyArray_CheckExact(array)) {
         PyErr_SetString(PyExc_TypeError, "the tensor has no array of NumPy");
         Py_CLEAR(array);

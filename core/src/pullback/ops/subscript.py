@@ -194,7 +194,7 @@ def _set_along_one(x: Tensor, key: Any, value: TensorLike) -> Tensor | None:
     return written if merged is x else reshape(written, x.shape)
 
 
-def _writes(op: Op, x: Tensor, *values: Any, **attributes: Any) -> bool:
+def _writes(op: Op, x: Tensor, *values: object, **attributes: object) -> bool:
     """Does what an op does in the array of x, if nothing is recorded and the backend can.
 
     False where the op has to be called; a call that fails here says what is wrong there.
@@ -204,11 +204,13 @@ def _writes(op: Op, x: Tensor, *values: Any, **attributes: Any) -> bool:
         return False
     inputs = []
     for value in values:
-        if type(value) is not Tensor:
-            value = op.scalars.get((value or repr(value), type(value), device, dtype))
-        if value is None or value._device is not device:
+        if type(value) is Tensor:
+            tensor: Tensor | None = value
+        else:
+            tensor = op.scalars.get((value or repr(value), type(value), device, dtype))
+        if tensor is None or tensor._device is not device:
             return False
-        inputs.append(value._array)
+        inputs.append(tensor._array)
     if inputs[-1].dtype is not dtype:
         return False
     key = dtype if keyed_by_first(op) else (dtype, *[array.dtype for array in inputs])

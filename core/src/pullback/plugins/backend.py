@@ -462,8 +462,10 @@ class Backend:
 
     def _entry(self, op_name: str, kernel: Kernel) -> RegisteredKernel | None:
         """Returns the entry of a registered kernel; None for one of the backend's own."""
-        entries = self._registered.get(op_name, ())
-        return next((entry for entry in entries if entry.kernel is kernel), None)
+        for entry in self._registered.get(op_name, ()):
+            if entry.kernel is kernel:
+                return entry
+        return None
 
     def __repr__(self) -> str:
         return f"<backend {self.name} {self.version}>"
